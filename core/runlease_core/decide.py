@@ -1,0 +1,454 @@
+"""The rule book: who may do what to a run, now.
+
+    decide(state, command, now) -> Write | Converged | Refused
+
+A pure function: no clock, no I/O, no randomness. The service's executor, the in-process ledger,
+the conformance suite and the model tests all call it, and nothing else decides. One function per
+command: refusals first, in the order of the design's table (section 3), then the single write.
+
+`state` is what the store holds under the run's id: the record, the tombstone of a deleted run, or
+None. An expected version is judged before anything else, so that a late duplicate touches nothing;
+only a retried acquire finds its own grant first, since that grant is what moved the version.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import assert_never
+
+from runlease_core.commands import (
+    Acquire,
+    AnyCommand,
+    Cancel,
+    CompareAndSet,
+    Create,
+    Delete,
+    Enqueue,
+    Existing,
+    Fenced,
+    FenceCheckpoint,
+    Renew,
+    Resume,
+    Revoke,
+    Transition,
+)
+from runlease_core.errors import Code
+from runlease_core.fields import COUNTER_MAX
+from runlease_core.instant import format_instant
+from runlease_core.lifecycle import TERMINAL, RunStatus, can_transition_run
+from runlease_core.record import (
+    Lease,
+    Outcome,
+    RunRecord,
+    Suspension,
+    Tombstone,
+    is_run_lease_live,
+)
+
+State = RunRecord | Tombstone | None
+
+
+@dataclass(frozen=True, slots=True)
+class Refused:
+    """A rule said no. `record` is the one it was judged against, if there is one."""
+
+    code: Code
+    detail: str
+    record: RunRecord | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Converged:
+    """The command's effect is already there: answer with this record, write nothing."""
+
+    record: RunRecord | None
+
+
+@dataclass(frozen=True, slots=True)
+class Write:
+    """Store `next` in place of the state that was judged.
+
+    `created` marks a run that did not exist. With `refusal` the write stands and the caller is
+    refused all the same: the attempts of a run are used up.
+    """
+
+    next: RunRecord | Tombstone
+    created: bool = False
+    refusal: Refused | None = None
+
+
+Decision = Write | Converged | Refused
+
+
+def decide(state: State, command: AnyCommand, now: datetime) -> Decision:  # noqa: PLR0911 (one match)
+    """Judge one command against one run's state at one instant.
+
+    Args:
+        state: What the store holds under `command.run_id`.
+        command: A well-formed command.
+        now: An aware UTC instant in whole milliseconds, the same for all that is judged together.
+    """
+    if refusal := _precondition(state, command, now):
+        return refusal
+    record = state if isinstance(state, RunRecord) else None
+    match command:
+        case Acquire():
+            return _acquire(state, command, now)
+        case Enqueue():
+            return _enqueue(state, command, now)
+        case Renew():
+            return _renew(record, command, now)
+        case FenceCheckpoint():
+            return _fence_checkpoint(record, command, now)
+        case Transition():
+            return _transition(record, command, now)
+        case Cancel():
+            return _cancel(record, command, now)
+        case Resume():
+            return _resume(record, command, now)
+        case Revoke():
+            return _revoke(record, command, now)
+        case Create():
+            return _create(state, command)
+        case CompareAndSet():
+            return _compare_and_set(record, command)
+        case Delete():
+            return _delete(record, command, now)
+        case _:
+            assert_never(command)
+
+
+def _precondition(state: State, command: AnyCommand, now: datetime) -> Refused | None:
+    """Design 3, "Every command takes an optional expected version"; section 2, counters."""
+    record = state if isinstance(state, RunRecord) else None
+    expected = command.expected_version
+    if record is None:
+        if expected is not None and isinstance(command, Acquire | Enqueue | Create | Delete):
+            return Refused(Code.RUN_CONFLICT, "the run does not exist, so it has no version")
+    elif isinstance(expected, int) and expected != record.version:
+        if isinstance(command, Acquire) and _is_own_grant(record, command, now):
+            return None
+        return Refused(
+            Code.RUN_CONFLICT,
+            f"expected version {expected}, the run has version {record.version}; read it again",
+            record,
+        )
+    if _counters_used_up(state) and not isinstance(command, Delete):
+        return Refused(
+            Code.RUN_INVALID_TRANSITION,
+            f"a counter of this run stands at its end, {COUNTER_MAX}; use another run id",
+            record,
+        )
+    return None
+
+
+def _counters_used_up(state: State) -> bool:
+    match state:
+        case RunRecord():
+            return COUNTER_MAX in (state.version, state.attempt, state.fencing_token)
+        case Tombstone():
+            return state.fencing_token >= COUNTER_MAX
+        case None:
+            return False
+
+
+def _acquire(state: State, command: Acquire, now: datetime) -> Decision:
+    """Design 3, acquire. Only a takeover, a lease still on the record that is not this owner's
+    live one, uses up an attempt; a released or resumed run comes back with the attempt it had."""
+    if not isinstance(state, RunRecord):
+        return Write(
+            RunRecord(
+                run_id=command.run_id,
+                version=1,
+                status=RunStatus.RUNNING,
+                attempt=1,
+                fencing_token=_floor(state) + 1,
+                lease=_lease(command, now),
+                labels=command.labels,
+                max_attempts=command.max_attempts,
+                created_at=now,
+                updated_at=now,
+            ),
+            created=True,
+        )
+    record, live = state, is_run_lease_live(state, now)
+    if record.status in TERMINAL:
+        return _terminal(record)
+    if record.status is RunStatus.SUSPENDED:
+        return Refused(
+            Code.RUN_SUSPENDED, "the run waits for a decision; resume it, then acquire", record
+        )
+    if live and record.lease is not None and record.lease.owner != command.owner:
+        return _held(record, record.lease)
+    if _is_own_grant(record, command, now):
+        return Converged(record)
+    takeover = record.lease is not None and not live
+    if takeover and record.max_attempts is not None and record.attempt >= record.max_attempts:
+        ended = record.written(
+            now,
+            status=RunStatus.FAILED,
+            fencing_token=record.fencing_token + 1,
+            lease=None,
+            outcome=Outcome(
+                "attempts_exhausted", f"no worker finished it in {record.max_attempts} attempts"
+            ),
+        )
+        return Write(ended, refusal=_terminal(ended))
+
+    return Write(
+        record.written(
+            now,
+            status=RunStatus.RUNNING,
+            attempt=record.attempt + takeover,
+            fencing_token=record.fencing_token + 1,
+            lease=_lease(command, now),
+        )
+    )
+
+
+def _enqueue(state: State, command: Enqueue, now: datetime) -> Decision:
+    """Design 3, enqueue. A run made again stands above its tombstone from the start."""
+    if isinstance(state, RunRecord):
+        return _terminal(state) if state.status in TERMINAL else Converged(state)
+
+    return Write(
+        RunRecord(
+            run_id=command.run_id,
+            version=1,
+            status=RunStatus.QUEUED,
+            attempt=1,
+            fencing_token=0 if state is None else _floor(state) + 1,
+            labels=command.labels,
+            max_attempts=command.max_attempts,
+            created_at=now,
+            updated_at=now,
+        ),
+        created=True,
+    )
+
+
+def _renew(record: RunRecord | None, command: Renew, now: datetime) -> Decision:
+    """Design 3, renew. The token decides, not the clock: a lease that ran out and that nobody
+    took may still be renewed."""
+    if record is None or not record.held_by(command.owner, command.fencing_token):
+        return _lost(record, command)
+
+    return Write(record.written(now, lease=_renewed(record, command.lease_ttl_ms, now)))
+
+
+def _fence_checkpoint(
+    record: RunRecord | None, command: FenceCheckpoint, now: datetime
+) -> Decision:
+    """Design 3, fence-checkpoint: the reference and a fresh lease in one write."""
+    if record is None or not record.held_by(command.owner, command.fencing_token):
+        return _lost(record, command)
+
+    return Write(
+        record.written(
+            now,
+            checkpoint_ref=command.checkpoint_ref,
+            lease=_renewed(record, command.lease_ttl_ms, now),
+        )
+    )
+
+
+def _transition(record: RunRecord | None, command: Transition, now: datetime) -> Decision:
+    """Design 3, transition. The same status at the same token is a repeated command."""
+    if record is not None and (record.status, record.fencing_token) == (
+        command.to,
+        command.fencing_token,
+    ):
+        return Converged(record)
+    if record is None or not record.held_by(command.owner, command.fencing_token):
+        return _lost(record, command)
+    if not can_transition_run(record.status, command.to):
+        return Refused(
+            Code.RUN_INVALID_TRANSITION, f"a {record.status} run cannot become {command.to}", record
+        )
+
+    suspended = command.to is RunStatus.SUSPENDED
+    return Write(
+        record.written(
+            now,
+            status=command.to,
+            lease=None,
+            suspension=Suspension(now, command.pending_approval_ids) if suspended else None,
+            outcome=command.outcome,
+        )
+    )
+
+
+def _cancel(record: RunRecord | None, command: Cancel, now: datetime) -> Decision:
+    """Design 3, cancel. The token rises, so a working owner is fenced at its next write."""
+    if record is None:
+        return _not_found()
+    if record.status is RunStatus.CANCELLED:
+        return Converged(record)
+    if record.status in TERMINAL:
+        return _terminal(record)
+
+    return Write(
+        record.written(
+            now,
+            status=RunStatus.CANCELLED,
+            fencing_token=record.fencing_token + 1,
+            lease=None,
+            outcome=Outcome("cancelled", command.message),
+        )
+    )
+
+
+def _resume(record: RunRecord | None, command: Resume, now: datetime) -> Decision:
+    """Design 3, resume. A decision names the approvals it answers, so that one made for an
+    earlier suspension cannot end a later one."""
+    if record is None:
+        return _not_found()
+    if record.status is RunStatus.QUEUED:
+        return Converged(record)
+    if record.status in TERMINAL:
+        return _terminal(record)
+    if record.lease is not None and is_run_lease_live(record, now):
+        return _held(record, record.lease)
+    pending = record.suspension.pending_approval_ids if record.suspension else ()
+    if command.pending_approval_ids is not None and set(command.pending_approval_ids) != set(
+        pending
+    ):
+        return Refused(
+            Code.RUN_INVALID_TRANSITION, "the run waits for other approvals than those named", record
+        )
+
+    return Write(record.written(now, status=RunStatus.QUEUED, lease=None, suspension=None))
+
+
+def _revoke(record: RunRecord | None, command: Revoke, now: datetime) -> Decision:
+    """Design 3, revoke: an operator takes the lease from a stuck worker, live or not."""
+    if record is None:
+        return _not_found()
+    if record.status in TERMINAL:
+        return _terminal(record)
+    if record.status is RunStatus.QUEUED:
+        return Converged(record)
+    if record.status is not RunStatus.RUNNING:
+        return Refused(
+            Code.RUN_INVALID_TRANSITION, f"a {record.status} run has no lease to revoke", record
+        )
+
+    return Write(
+        record.written(
+            now, status=RunStatus.QUEUED, fencing_token=record.fencing_token + 1, lease=None
+        )
+    )
+
+
+def _create(state: State, command: Create) -> Decision:
+    """Design 3, create. A token at or below the tombstone's was granted before."""
+    if isinstance(state, RunRecord):
+        return Refused(Code.RUN_CONFLICT, "the run exists already", state)
+    if isinstance(state, Tombstone) and command.record.fencing_token <= state.fencing_token:
+        return Refused(
+            Code.RUN_VALIDATION_ERROR,
+            f"fencingToken: must be above {state.fencing_token}, the last of the deleted run",
+        )
+
+    return Write(command.record, created=True)
+
+
+def _compare_and_set(record: RunRecord | None, command: CompareAndSet) -> Decision:
+    """Design 3, compareAndSet, and what section 7 says is always true. Whether a lease is live is
+    the business of the ledger above the seam, on its clock, and not judged here."""
+    new = command.record
+    if record is None:
+        return _not_found()
+    if record.status in TERMINAL:
+        return _terminal(record)
+    if new.status is not record.status and not can_transition_run(record.status, new.status):
+        return _breaks(record, f"a {record.status} run cannot become {new.status}")
+    if new.fencing_token < record.fencing_token:
+        return _breaks(record, "fencingToken must not fall")
+    if new.attempt < record.attempt:
+        return _breaks(record, "attempt must not fall")
+    if new.created_at != record.created_at:
+        return _breaks(record, "createdAt must not change")
+    holder = record.lease.owner if record.lease else None
+    if new.lease and new.lease.owner != holder and new.fencing_token == record.fencing_token:
+        return _breaks(record, "a lease for another owner needs a higher fencingToken")
+
+    return Write(new)
+
+
+def _delete(record: RunRecord | None, command: Delete, now: datetime) -> Decision:
+    """Design 3, delete. The last token stays behind as a tombstone."""
+    if record is None:
+        return Converged(None)
+    if not command.force and record.lease is not None and is_run_lease_live(record, now):
+        return _held(record, record.lease)
+
+    return Write(Tombstone(record.run_id, record.fencing_token))
+
+
+def _floor(state: Tombstone | None) -> int:
+    return state.fencing_token if state else 0
+
+
+def _lease(command: Acquire, now: datetime) -> Lease:
+    return Lease(
+        owner=command.owner,
+        acquired_at=now,
+        expires_at=now + timedelta(milliseconds=command.lease_ttl_ms),
+        grant_key=command.idempotency_key,
+    )
+
+
+def _renewed(record: RunRecord, lease_ttl_ms: int, now: datetime) -> Lease:
+    assert record.lease is not None, "only a held run is renewed"
+    return Lease(
+        owner=record.lease.owner,
+        acquired_at=now,
+        expires_at=now + timedelta(milliseconds=lease_ttl_ms),
+        grant_key=record.lease.grant_key,
+    )
+
+
+def _is_own_grant(record: RunRecord, command: Acquire, now: datetime) -> bool:
+    """A retried acquire: same owner, same key, and the grant it made is still live. The key goes
+    with the lease, so it stands for exactly the current token."""
+    return (
+        command.idempotency_key is not None
+        and record.lease is not None
+        and record.lease.grant_key == command.idempotency_key
+        and record.lease.owner == command.owner
+        and is_run_lease_live(record, now)
+    )
+
+
+def _terminal(record: RunRecord) -> Refused:
+    return Refused(Code.RUN_ALREADY_TERMINAL, f"the run is {record.status} and stays so", record)
+
+
+def _held(record: RunRecord, lease: Lease) -> Refused:
+    return Refused(
+        Code.RUN_LEASE_HELD,
+        f"held by {lease.owner} until {format_instant(lease.expires_at)}; "
+        "try again after that, or cancel or revoke the run",
+        record,
+    )
+
+
+def _lost(record: RunRecord | None, command: Fenced) -> Refused:
+    if record is None:
+        return Refused(Code.RUN_LEASE_LOST, "the run does not exist; stop working on it")
+    return Refused(
+        Code.RUN_LEASE_LOST,
+        f"fencing token {command.fencing_token} of {command.owner} does not hold this run; "
+        "stop working on it",
+        record,
+    )
+
+
+def _not_found() -> Refused:
+    return Refused(Code.RUN_NOT_FOUND, "there is no such run")
+
+
+def _breaks(record: RunRecord, detail: str) -> Refused:
+    return Refused(Code.RUN_INVALID_TRANSITION, detail, record)

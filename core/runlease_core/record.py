@@ -1,0 +1,210 @@
+"""The run record and its parts: what a well-formed one is, and its JSON.
+
+A `RunRecord` that exists is well-formed: every constructor checks, and refuses the rest with
+RUN_VALIDATION_ERROR naming the field. `parsing` reads records from JSON. Source: design, section 2.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from typing import Any, Final, Literal
+
+from runlease_core.fields import (
+    CHECKPOINT_KEY_LENGTH_MAX,
+    MAX_ATTEMPTS_MAX,
+    NO_LABELS,
+    no_labels,
+    OUTCOME_CODE_LENGTH_MAX,
+    check_approval_ids,
+    check_counter,
+    check_instant,
+    check_labels,
+    check_message,
+    check_owner,
+    check_run_id,
+    check_text,
+    malformed,
+)
+from runlease_core.instant import format_instant
+from runlease_core.lifecycle import TERMINAL, RunStatus
+
+SCHEMA: Final = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Lease:
+    """Who may advance the run, and until when. `expires_at` equal to now is expired.
+
+    `grant_key` is the idempotency key of the acquire that granted it: kept by stores that can,
+    never sent, so that a retried acquire finds its own grant.
+    """
+
+    owner: str
+    acquired_at: datetime
+    expires_at: datetime
+    grant_key: str | None = field(default=None, compare=False, repr=False)
+
+    def __post_init__(self) -> None:
+        check_owner(self.owner, "lease.owner")
+        check_instant(self.acquired_at, "lease.acquiredAt")
+        check_instant(self.expires_at, "lease.expiresAt")
+        if self.expires_at < self.acquired_at:
+            raise malformed("lease.expiresAt", "must not lie before acquiredAt")
+
+
+@dataclass(frozen=True, slots=True)
+class CheckpointRef:
+    """Where the newest snapshot lies; advisory, for operators."""
+
+    key: str
+    snapshot_version: int
+    saved_at: datetime
+
+    def __post_init__(self) -> None:
+        check_text(self.key, "checkpointRef.key", length_max=CHECKPOINT_KEY_LENGTH_MAX)
+        check_counter(self.snapshot_version, "checkpointRef.snapshotVersion")
+        check_instant(self.saved_at, "checkpointRef.savedAt")
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """How a finished run ended: a code for programs and a message for people."""
+
+    code: str
+    message: str | None = None
+
+    def __post_init__(self) -> None:
+        check_text(self.code, "outcome.code", length_max=OUTCOME_CODE_LENGTH_MAX)
+        if self.message is not None:
+            check_message(self.message, "outcome.message")
+
+
+@dataclass(frozen=True, slots=True)
+class Suspension:
+    """Since when the run waits, and for which approvals."""
+
+    suspended_at: datetime
+    pending_approval_ids: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        check_instant(self.suspended_at, "suspension.suspendedAt")
+        check_approval_ids(self.pending_approval_ids, "suspension.pendingApprovalIds")
+
+
+@dataclass(frozen=True, slots=True)
+class Tombstone:
+    """What a deleted run leaves behind: the token that no later grant may repeat."""
+
+    run_id: str
+    fencing_token: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunRecord:
+    """The one authoritative record of a run, schema 1.
+
+    `version` rises by one with every write. `fencing_token` rises with every grant, cancel and
+    revoke, and never falls. `attempt` rises when an abandoned run is taken over. A lease exists
+    only while running, an outcome only in a terminal status.
+    """
+
+    run_id: str
+    version: int
+    status: RunStatus
+    attempt: int
+    fencing_token: int
+    created_at: datetime
+    updated_at: datetime
+    lease: Lease | None = None
+    checkpoint_ref: CheckpointRef | None = None
+    outcome: Outcome | None = None
+    suspension: Suspension | None = None
+    labels: Mapping[str, str] = field(default_factory=no_labels, hash=False)
+    max_attempts: int | None = None
+    schema: Literal[1] = SCHEMA
+
+    def __post_init__(self) -> None:
+        if type(self.schema) is not int or self.schema != SCHEMA:
+            raise malformed("schema", f"must be {SCHEMA}")
+        check_run_id(self.run_id)
+        check_counter(self.version, "version", least=1)
+        if not isinstance(self.status, RunStatus):
+            raise malformed("status", "must be one of " + ", ".join(RunStatus))
+        check_counter(self.attempt, "attempt", least=1)
+        check_counter(self.fencing_token, "fencingToken")
+        check_instant(self.created_at, "createdAt")
+        check_instant(self.updated_at, "updatedAt")
+        if self.lease is not None and self.status is not RunStatus.RUNNING:
+            raise malformed("lease", f"a {self.status} run holds no lease")
+        if self.outcome is not None and self.status not in TERMINAL:
+            raise malformed("outcome", f"a {self.status} run has no outcome yet")
+        if self.suspension is not None and self.status in (RunStatus.QUEUED, RunStatus.RUNNING):
+            raise malformed("suspension", f"a {self.status} run is not suspended")
+        if self.labels is not NO_LABELS:
+            object.__setattr__(self, "labels", check_labels(self.labels))
+        if self.max_attempts is not None:
+            check_counter(self.max_attempts, "maxAttempts", least=1, most=MAX_ATTEMPTS_MAX)
+
+    def held_by(self, owner: str, fencing_token: int) -> bool:
+        """Whether this owner and token hold the lease, live or not: the token decides."""
+        return (
+            self.lease is not None
+            and self.fencing_token == fencing_token
+            and self.lease.owner == owner
+        )
+
+    def written(self, now: datetime, **changes: Any) -> RunRecord:
+        """The next record: the one place where `version` and `updatedAt` move."""
+        return replace(self, version=self.version + 1, updated_at=now, **changes)
+
+    def to_json(self) -> dict[str, Any]:
+        """The seed's JSON object: camelCase, its field order, absent fields left out."""
+        data: dict[str, Any] = {
+            "schema": self.schema,
+            "runId": self.run_id,
+            "version": self.version,
+            "status": self.status.value,
+            "attempt": self.attempt,
+            "fencingToken": self.fencing_token,
+        }
+        if self.lease is not None:
+            data["lease"] = {
+                "owner": self.lease.owner,
+                "acquiredAt": format_instant(self.lease.acquired_at),
+                "expiresAt": format_instant(self.lease.expires_at),
+            }
+        if self.checkpoint_ref is not None:
+            data["checkpointRef"] = {
+                "key": self.checkpoint_ref.key,
+                "snapshotVersion": self.checkpoint_ref.snapshot_version,
+                "savedAt": format_instant(self.checkpoint_ref.saved_at),
+            }
+        if self.outcome is not None:
+            data["outcome"] = {"code": self.outcome.code}
+            if self.outcome.message is not None:
+                data["outcome"]["message"] = self.outcome.message
+        if self.suspension is not None:
+            data["suspension"] = {
+                "suspendedAt": format_instant(self.suspension.suspended_at),
+                "pendingApprovalIds": list(self.suspension.pending_approval_ids),
+            }
+        if self.labels:
+            data["labels"] = dict(self.labels)
+        if self.max_attempts is not None:
+            data["maxAttempts"] = self.max_attempts
+        data["createdAt"] = format_instant(self.created_at)
+        data["updatedAt"] = format_instant(self.updated_at)
+        return data
+
+
+def is_run_lease_live(record: RunRecord, now: datetime) -> bool:
+    """Whether the run's lease still excludes others: `expiresAt` lies after now."""
+    return record.lease is not None and record.lease.expires_at > now
+
+
+def record_to_text(record: RunRecord) -> str:
+    """The record as compact JSON text; the same record always gives the same characters."""
+    return json.dumps(record.to_json(), ensure_ascii=False, separators=(",", ":"))
