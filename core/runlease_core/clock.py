@@ -47,7 +47,7 @@ class Clock:
         """
         if self._given is None:
             return whole_ms(datetime.now(UTC))
-        instant = self._given()
+        instant: object = self._given()
         if not isinstance(instant, datetime) or instant.tzinfo is None:
             raise malformed("now", "must return an aware datetime")
         return whole_ms(instant)

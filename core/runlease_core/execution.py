@@ -1,0 +1,163 @@
+"""How a ledger has its commands carried out.
+
+`CommandExecutor` is the seam: it takes a command and answers with the record that stands after
+it, or raises the refusal. Over a `RunStore` that means read, decide, swap, and again when somebody
+else was faster; a remote executor sends the command to a service that does the same. The ledger
+above does not care which.
+
+The seam of a store shows no tombstone in `get`, so one is asked for where a run is absent and the
+store keeps any. A store's delete takes no version: a lease granted between the check and the
+delete goes with the run, and the tombstone fences its owner.
+"""
+
+from __future__ import annotations
+
+from operator import methodcaller
+from typing import Any, Final, Protocol, assert_never, runtime_checkable
+
+from runlease_core.clock import Clock
+from runlease_core.commands import AnyCommand
+from runlease_core.decide import Converged, Refused, State, Write, decide
+from runlease_core.errors import (
+    RunAlreadyTerminalError,
+    RunConflictError,
+    RunIntegrityError,
+    RunInvalidTransitionError,
+    RunStoreError,
+    RunValidationError,
+    error_for,
+)
+from runlease_core.fields import check_run_id, malformed
+from runlease_core.record import RunRecord, Tombstone
+from runlease_core.steps import Step, Steps, run_steps, run_steps_async
+from runlease_core.store import SWAP_TRIES_MAX, check_run_store
+
+_SEAM_REFUSALS: Final = (RunAlreadyTerminalError, RunInvalidTransitionError, RunValidationError)
+"""What a guarding store says when the run was deleted or made again since it was read."""
+
+
+@runtime_checkable
+class CommandExecutor(Protocol):
+    """Carries out commands, wherever the records are."""
+
+    def get(self, run_id: str) -> RunRecord | None:
+        """The record, or None when there is none."""
+        ...
+
+    def execute(self, command: AnyCommand) -> RunRecord | None:
+        """The record after the command, None after a delete; a refusal is raised by its code."""
+        ...
+
+
+@runtime_checkable
+class AsyncCommandExecutor(Protocol):
+    """`CommandExecutor` with awaitable methods."""
+
+    async def get(self, run_id: str) -> RunRecord | None:
+        """As `CommandExecutor.get`."""
+        ...
+
+    async def execute(self, command: AnyCommand) -> RunRecord | None:
+        """As `CommandExecutor.execute`."""
+        ...
+
+
+class _OnStore:
+    """What both executors know: the store, the clock and the steps of a command."""
+
+    def __init__(self, store: object, clock: Clock) -> None:
+        check_run_store(store)
+        self._store: Any = store
+        self._clock = clock
+
+    def _steps(self, command: AnyCommand) -> Steps[RunRecord | None]:
+        return _execute(
+            command,
+            self._clock,
+            keeps_tombstones=callable(getattr(self._store, "tombstone", None)),
+            deletes=callable(getattr(self._store, "delete", None)),
+        )
+
+
+class StoreExecutor(_OnStore):
+    """Commands carried out on a `RunStore`: read, decide, swap."""
+
+    def get(self, run_id: str) -> RunRecord | None:
+        """As `CommandExecutor.get`."""
+        return run_steps(_read(check_run_id(run_id)), self._store)
+
+    def execute(self, command: AnyCommand) -> RunRecord | None:
+        """As `CommandExecutor.execute`."""
+        return run_steps(self._steps(command), self._store)
+
+
+class AsyncStoreExecutor(_OnStore):
+    """The same on a store whose methods may be awaitable."""
+
+    async def get(self, run_id: str) -> RunRecord | None:
+        """As `CommandExecutor.get`."""
+        return await run_steps_async(_read(check_run_id(run_id)), self._store)
+
+    async def execute(self, command: AnyCommand) -> RunRecord | None:
+        """As `CommandExecutor.execute`."""
+        return await run_steps_async(self._steps(command), self._store)
+
+
+def _read(run_id: str) -> Steps[RunRecord | None]:
+    """What a store hands out is checked like what goes in: it is this run's record, or none."""
+    record = yield methodcaller("get", run_id)
+    if record is None:
+        return None
+    if not isinstance(record, RunRecord):
+        raise RunIntegrityError(
+            f"the store holds a {type(record).__name__} for run {run_id!r}; repair it"
+        )
+    if record.run_id != run_id:
+        raise RunIntegrityError(
+            f"the store holds run {record.run_id!r} in the place of {run_id!r}; repair it"
+        )
+    return record
+
+
+def _execute(
+    command: AnyCommand, clock: Clock, *, keeps_tombstones: bool, deletes: bool
+) -> Steps[RunRecord | None]:
+    refusal: RunStoreError | None = None
+    refused_state: State = None
+    for _ in range(SWAP_TRIES_MAX):
+        state: State = yield from _read(command.run_id)
+        if state is None and keeps_tombstones:
+            state = yield methodcaller("tombstone", command.run_id)
+        if refusal is not None and state == refused_state:
+            raise refusal
+        match decide(state, command, clock.now()):
+            case Refused(code, detail, record):
+                raise error_for(code, detail, record)
+            case Converged(record):
+                return record
+            case Write(next=new, refusal=refused):
+                if isinstance(new, Tombstone):
+                    if not deletes:
+                        raise malformed("store", "offers no delete; cancel the run instead")
+                    yield methodcaller("delete", command.run_id)
+                    return None
+                try:
+                    swapped = yield _swap(state, new)
+                except _SEAM_REFUSALS as error:
+                    refusal, refused_state = error, state
+                    continue
+                if swapped and refused:
+                    raise error_for(refused.code, refused.detail, refused.record)
+                if swapped:
+                    return new
+            case unreachable:
+                assert_never(unreachable)
+    raise refusal or RunConflictError(
+        f"the run changed {SWAP_TRIES_MAX} times between read and write; try again"
+    )
+
+
+def _swap(state: State, new: RunRecord) -> Step:
+    if isinstance(state, RunRecord):
+        return methodcaller("compare_and_set", state.run_id, state.version, new)
+    return methodcaller("create", new)

@@ -1,0 +1,101 @@
+"""What the service asks of a database.
+
+The executor hands over the runs of a batch and a judge; the database opens one transaction, reads
+those runs, takes its clock, lets the judge decide, writes what changed, commits, and only then
+returns. So the order that keeps leases safe (lock, read, clock, decide, write, commit, answer) is
+in one place per database, and the rules in none of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Literal, Protocol
+
+from runlease_core.decide import State
+from runlease_core.lifecycle import RunStatus
+from runlease_core.record import RunRecord, Tombstone
+
+LeaseState = Literal["live", "expired", "none"]
+
+
+class DatabaseUnavailableError(Exception):
+    """The database is away, locked by others or full. The outcome of what was asked is unknown
+    and every command is safe to send again. The message is for callers: no SQL, no path."""
+
+
+class DatabaseSetupError(Exception):
+    """The database cannot be used at all; the message says what to do."""
+
+
+@dataclass(frozen=True, slots=True)
+class Corrupt:
+    """A stored row that is no well-formed record. It is never taken for an absent one."""
+
+    detail: str
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """One run's state before and after a batch."""
+
+    before: State
+    after: RunRecord | Tombstone
+
+
+Judge = Callable[[Mapping[str, State | Corrupt], datetime], Mapping[str, Change]]
+"""Given the states of the runs and the instant, what to write. It may be called again."""
+
+
+@dataclass(frozen=True, slots=True)
+class Position:
+    """A place in the list: newest first, ties by run id, downwards."""
+
+    created_at_ms: int
+    run_id: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunQuery:
+    """Which runs to list. Filters are joined by "and"; `after` is exclusive."""
+
+    limit: int
+    after: Position | None = None
+    status: RunStatus | None = None
+    owner: str | None = None
+    lease: LeaseState | None = None
+    prefix: str | None = None
+    labels: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """Some runs, newest first, and where the next page starts when there is one."""
+
+    runs: tuple[RunRecord, ...]
+    next: Position | None
+
+
+class Database(Protocol):
+    """One database. All methods raise DatabaseUnavailableError when it cannot answer."""
+
+    async def open(self) -> None:
+        """Connect and check the schema. Raises DatabaseSetupError when it cannot be used."""
+
+    async def apply(self, run_ids: Sequence[str], judge: Judge) -> None:
+        """Judge these runs in one transaction; returns after the commit."""
+
+    async def get(self, run_id: str) -> tuple[RunRecord | None, datetime]:
+        """One run as last committed, and the instant of the reading.
+
+        Raises RunIntegrityError when the stored row is malformed."""
+
+    async def list(self, query: RunQuery) -> Page:
+        """One page of runs. Raises RunIntegrityError when a stored row is malformed."""
+
+    async def ping(self) -> None:
+        """Return when the database can serve a write."""
+
+    async def close(self) -> None:
+        """Finish what runs and let go of every connection."""

@@ -1,0 +1,431 @@
+"""SQLite: one file, one writer thread, as many processes on the host as share the file.
+
+Promises kept here: an answered write is on the disk (WAL, `synchronous=FULL`, and nothing answers
+before COMMIT returns); what is judged cannot change under the judge (`BEGIN IMMEDIATE` takes the
+write lock before the read, so no other process is between); the clock is read after the lock is
+held. Another process that holds the lock is waited for, boundedly; then the database counts as
+unavailable and every command is safe to send again.
+
+Not promised: anything on a network file system. Its locks cannot be relied on, so one is refused
+where the kernel tells.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import sqlite3
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from datetime import datetime
+from pathlib import Path
+from typing import Any, Final, TypeVar
+
+import structlog
+from sqlalchemy import (
+    Engine,
+    bindparam,
+    create_engine,
+    delete,
+    event,
+    func,
+    insert,
+    literal_column,
+    select,
+    update,
+)
+from sqlalchemy.dialects import sqlite as dialect
+from sqlalchemy.engine import URL
+from sqlalchemy.exc import DBAPIError
+from sqlalchemy.exc import TimeoutError as PoolTimeoutError
+from sqlalchemy.schema import CreateIndex, CreateTable
+from sqlalchemy.sql import ClauseElement
+
+from runlease_core.decide import State
+from runlease_core.errors import RunIntegrityError
+from runlease_core.instant import ms_from_instant
+from runlease_core.record import RunRecord, Tombstone
+from runlease_service.database.base import (
+    Change,
+    Corrupt,
+    DatabaseSetupError,
+    DatabaseUnavailableError,
+    Judge,
+    Page,
+    Position,
+    RunQuery,
+)
+from runlease_service.database.clock import Clock, DatabaseClock, GivenClock, HostClock
+from runlease_service.database.queries import select_page
+from runlease_service.database.schema import (
+    COLUMNS,
+    RENEWAL_COLUMNS,
+    SCHEMA_VERSION,
+    is_renewal,
+    label_rows,
+    metadata,
+    record_from_row,
+    renewal_from_record,
+    row_from_record,
+    run_labels,
+    runs,
+    tombstones,
+)
+
+T = TypeVar("T")
+log = structlog.get_logger()
+
+_NETWORK_FILE_SYSTEMS: Final = frozenset(
+    "9p afs ceph cifs fuse.glusterfs fuse.sshfs glusterfs lustre ncpfs nfs nfs4 smb3 smbfs".split()
+)
+_PRAGMAS: Final = ("PRAGMA synchronous=FULL", "PRAGMA cache_size=-65536")
+
+
+def _sql(statement: ClauseElement, paramstyle: str = "qmark") -> str:
+    return str(statement.compile(dialect=dialect.dialect(paramstyle=paramstyle)))
+
+
+def _values(names: Sequence[str]) -> dict[str, Any]:
+    return {name: bindparam(f"new_{name}") for name in names}
+
+
+# The hot statements, compiled once. One JSON parameter names all runs of a batch, so that the text
+# of the statement never changes with their number.
+_NAMED = select(func.json_each(bindparam("run_ids")).table_valued("value").c.value)
+_SELECT_RUNS: Final = _sql(select(runs).where(runs.c.run_id.in_(_NAMED)).order_by(runs.c.run_id))
+_SELECT_TOMBSTONES: Final = _sql(
+    select(tombstones.c.run_id, tombstones.c.fencing_token).where(tombstones.c.run_id.in_(_NAMED))
+)
+_GUARD = (runs.c.run_id == bindparam("run"), runs.c.version == bindparam("was"))
+_INSERT_RUN: Final = _sql(insert(runs).values(_values(COLUMNS)))
+_UPDATE_RUN: Final = _sql(update(runs).values(_values(COLUMNS[1:])).where(*_GUARD))
+_RENEW_RUN: Final = _sql(update(runs).values(_values(RENEWAL_COLUMNS)).where(*_GUARD))
+_DELETE_RUN: Final = _sql(delete(runs).where(*_GUARD))
+_INSERT_LABEL: Final = _sql(
+    insert(run_labels).values(_values([column.name for column in run_labels.columns]))
+)
+_DELETE_LABELS: Final = _sql(delete(run_labels).where(run_labels.c.run_id == bindparam("run")))
+_TOMBSTONE = dialect.insert(tombstones).values(
+    _values([column.name for column in tombstones.columns])
+)
+_KEEP_TOMBSTONE: Final = _sql(
+    _TOMBSTONE.on_conflict_do_update(
+        index_elements=[tombstones.c.run_id],
+        set_={
+            "fencing_token": _TOMBSTONE.excluded.fencing_token,
+            "deleted_at": _TOMBSTONE.excluded.deleted_at,
+        },
+    )
+)
+_HELD = (runs.c.status == literal_column("'running'"), runs.c.lease_owner.is_not(None))
+_NEXT_VERSION = runs.c.version + literal_column("1")
+_MOVE_LEASES: Final = _sql(
+    update(runs)
+    .values(
+        version=_NEXT_VERSION,
+        lease_acquired_at=runs.c.lease_acquired_at + bindparam("moved"),
+        lease_expires_at=runs.c.lease_expires_at + bindparam("moved"),
+        updated_at=bindparam("now"),
+    )
+    .where(*_HELD),
+    paramstyle="named",
+)
+_CUT_LEASES: Final = _sql(
+    update(runs)
+    .values(
+        version=_NEXT_VERSION,
+        lease_acquired_at=bindparam("now"),
+        lease_expires_at=bindparam("now") + runs.c.lease_expires_at - runs.c.lease_acquired_at,
+        updated_at=bindparam("now"),
+    )
+    .where(*_HELD, runs.c.lease_acquired_at > bindparam("now")),
+    paramstyle="named",
+)
+
+
+class SQLiteDatabase:
+    """One SQLite file. `lanes` is one: a file has one writer.
+
+    Args:
+        url: `sqlite:///relative/path` or `sqlite:////absolute/path`.
+        clock: For tests; decides in place of the host's.
+        wait_ms_max: How long to wait for another process's lock, in milliseconds.
+        read_connections_max: How many readers at most.
+    """
+
+    lanes = 1
+
+    def __init__(
+        self,
+        path: Path,
+        *,
+        clock: Clock | None = None,
+        wait_ms_max: int = 5000,
+        read_connections_max: int = 4,
+    ) -> None:
+        self._path = path
+        self._given_clock = clock
+        self._wait_s_max = wait_ms_max / 1000
+        self._writing = ThreadPoolExecutor(1, "runlease-write")
+        self._reading = ThreadPoolExecutor(read_connections_max, "runlease-read")
+        self._read_connections_max = read_connections_max
+        self._connection: sqlite3.Connection | None = None
+        self._clock: DatabaseClock | None = None
+        self._engine: Engine | None = None
+
+    # The seam.
+
+    async def open(self) -> None:
+        await self._on(self._writing, self._open)
+
+    async def apply(self, run_ids: Sequence[str], judge: Judge) -> None:
+        await self._on(self._writing, lambda: self._apply(run_ids, judge))
+
+    async def get(self, run_id: str) -> tuple[RunRecord | None, datetime]:
+        return await self._on(self._reading, lambda: self._get(run_id))
+
+    async def list(self, query: RunQuery) -> Page:
+        return await self._on(self._reading, lambda: self._list(query))
+
+    async def ping(self) -> None:
+        await self._on(self._writing, lambda: self._apply((), lambda _states, _now: {}))
+
+    async def close(self) -> None:
+        await self._on(self._writing, self._close)
+        self._writing.shutdown()
+        self._reading.shutdown()
+
+    @staticmethod
+    async def _on(threads: ThreadPoolExecutor, call: Callable[[], T]) -> T:
+        return await asyncio.get_running_loop().run_in_executor(threads, call)
+
+    # The writer thread.
+
+    def _open(self) -> None:
+        _refuse_network_file_system(self._path)
+        try:
+            clock = self._given_clock
+            self._clock = (
+                GivenClock(clock) if clock else HostClock(Path(f"{self._path}-clock"))
+            )
+            self._connection = connection = self._connect()
+            if connection.execute("PRAGMA journal_mode=WAL").fetchone() != ("wal",):
+                raise DatabaseSetupError(f"{self._path}: the file system offers no shared memory")
+            self._make_schema(connection)
+            self._settle_leases(connection, self._clock)
+        except (OSError, sqlite3.Error) as error:
+            raise DatabaseSetupError(f"{self._path} cannot be opened: {error}") from error
+        self._engine = self._reading_engine()
+
+    def _connect(self) -> sqlite3.Connection:
+        # No implicit transactions: BEGIN IMMEDIATE and COMMIT stand in the code.
+        connection = sqlite3.connect(
+            self._path, timeout=self._wait_s_max, isolation_level=None, check_same_thread=False
+        )
+        for pragma in _PRAGMAS:
+            connection.execute(pragma)
+        return connection
+
+    def _reading_engine(self) -> Engine:
+        # The URL object keeps every character of the path; a query would be taken for parameters.
+        engine = create_engine(
+            URL.create("sqlite", database=str(self._path)),
+            pool_size=self._read_connections_max,
+            max_overflow=0,
+            connect_args={"timeout": self._wait_s_max, "check_same_thread": False},
+        )
+
+        @event.listens_for(engine, "connect")
+        def only_read(connection: Any, _: object) -> None:
+            connection.execute("PRAGMA query_only=ON")
+
+        return engine
+
+    def _make_schema(self, connection: sqlite3.Connection) -> None:
+        with _transaction(connection):
+            (found,) = connection.execute("PRAGMA user_version").fetchone()
+            if found > SCHEMA_VERSION:
+                raise DatabaseSetupError(
+                    f"{self._path} was made by a newer runlease (schema {found}, this one knows "
+                    f"{SCHEMA_VERSION}); run that one"
+                )
+            if found == 0:
+                for statement in _schema_statements():
+                    connection.execute(statement)
+                connection.execute(f"PRAGMA user_version={SCHEMA_VERSION}")
+
+    @staticmethod
+    def _settle_leases(connection: sqlite3.Connection, clock: DatabaseClock) -> None:
+        """What a clock that was moved, or wrong before a reboot, left behind: see `clock`."""
+        if not clock.alone:
+            return
+        with _transaction(connection):
+            now_ms = ms_from_instant(clock.now())
+            if clock.moved_ms:
+                connection.execute(_MOVE_LEASES, {"moved": clock.moved_ms, "now": now_ms})
+            connection.execute(_CUT_LEASES, {"now": now_ms})
+
+    def _apply(self, run_ids: Sequence[str], judge: Judge) -> None:
+        connection, clock = self._connection, self._clock
+        if connection is None or clock is None:
+            raise DatabaseUnavailableError("the database is not open")
+        with _unavailable(), _transaction(connection):
+            changes = judge(self._load(connection, run_ids), clock.now())
+            if changes:
+                self._save(connection, changes, ms_from_instant(clock.now()))
+
+    @staticmethod
+    def _load(
+        connection: sqlite3.Connection, run_ids: Sequence[str]
+    ) -> dict[str, State | Corrupt]:
+        states: dict[str, State | Corrupt] = dict.fromkeys(run_ids)
+        for row in connection.execute(_SELECT_RUNS, (_json(run_ids),)):
+            try:
+                states[row[0]] = record_from_row(row)
+            except RunIntegrityError as error:
+                states[row[0]] = Corrupt(error.detail)
+        if absent := [run_id for run_id, state in states.items() if state is None]:
+            for run_id, token in connection.execute(_SELECT_TOMBSTONES, (_json(absent),)):
+                states[run_id] = Tombstone(run_id, token)
+        return states
+
+    @staticmethod
+    def _save(connection: sqlite3.Connection, changes: Mapping[str, Change], now_ms: int) -> None:
+        inserts, updates, renewals, deletes, old_labels, labels, tombs = _sorted(changes, now_ms)
+        for statement, rows in (
+            (_DELETE_RUN, deletes),
+            (_INSERT_RUN, inserts),
+            (_UPDATE_RUN, updates),
+            (_RENEW_RUN, renewals),
+            (_KEEP_TOMBSTONE, tombs),
+        ):
+            if rows and connection.executemany(statement, rows).rowcount != len(rows):
+                raise AssertionError("a row changed under the write lock")
+        for statement, rows in ((_DELETE_LABELS, old_labels), (_INSERT_LABEL, labels)):
+            if rows:
+                connection.executemany(statement, rows)
+
+    def _close(self) -> None:
+        if self._engine is not None:
+            self._engine.dispose()
+        if self._connection is not None:
+            self._connection.close()
+            self._connection = None
+        if self._clock is not None:
+            self._clock.close()
+
+    # The reading threads.
+
+    def _get(self, run_id: str) -> tuple[RunRecord | None, datetime]:
+        with self._read() as (connection, now):
+            row = connection.execute(select(runs).where(runs.c.run_id == run_id)).one_or_none()
+        return (None if row is None else record_from_row(row)), now
+
+    def _list(self, query: RunQuery) -> Page:
+        with self._read() as (connection, now):
+            rows = connection.execute(select_page(query, ms_from_instant(now))).all()
+        page = rows[: query.limit]
+        last = page[-1] if len(rows) > query.limit else None
+        return Page(
+            runs=tuple(record_from_row(row) for row in page),
+            next=None if last is None else Position(last.created_at, last.run_id),
+        )
+
+    @contextmanager
+    def _read(self) -> Iterator[tuple[Any, datetime]]:
+        if self._engine is None or self._clock is None:
+            raise DatabaseUnavailableError("the database is not open")
+        with _unavailable(), self._engine.connect() as connection:
+            yield connection, self._clock.now()
+
+
+def path_of(url: URL) -> Path:
+    """The file that a `sqlite:///` URL names."""
+    if not url.database or url.database == ":memory:" or url.query:
+        raise DatabaseSetupError("name a file: sqlite:///runlease.db, or sqlite:////absolute/path")
+    return Path(url.database).absolute()
+
+
+def _json(run_ids: Sequence[str]) -> str:
+    return json.dumps(run_ids)
+
+
+def _schema_statements() -> Iterator[str]:
+    for table in metadata.sorted_tables:
+        yield _sql(CreateTable(table))
+        for index in sorted(table.indexes, key=lambda index: str(index.name)):
+            yield _sql(CreateIndex(index))
+
+
+def _sorted(changes: Mapping[str, Change], now_ms: int) -> tuple[list[tuple[Any, ...]], ...]:
+    """The rows for each statement of `_save`, in run id order."""
+    inserts, updates, renewals, deletes, old_labels, labels, tombs = ([] for _ in range(7))
+    for run_id in sorted(changes):
+        before, after = changes[run_id].before, changes[run_id].after
+        was = before if isinstance(before, RunRecord) else None
+        if isinstance(after, Tombstone):
+            tombs.append((run_id, after.fencing_token, now_ms))
+            if was:
+                deletes.append((run_id, was.version))
+                old_labels.append((run_id,))
+            continue
+        if was is None:
+            inserts.append(row_from_record(after))
+            labels.extend(label_rows(after))
+        elif is_renewal(was, after):
+            renewals.append((*renewal_from_record(after), run_id, was.version))
+        else:
+            updates.append((*row_from_record(after)[1:], run_id, was.version))
+            if (was.labels, was.created_at) != (after.labels, after.created_at):
+                old_labels.append((run_id,))
+                labels.extend(label_rows(after))
+    return inserts, updates, renewals, deletes, old_labels, labels, tombs
+
+
+@contextmanager
+def _transaction(connection: sqlite3.Connection) -> Iterator[None]:
+    connection.execute("BEGIN IMMEDIATE")
+    try:
+        yield
+        connection.execute("COMMIT")
+    except BaseException:
+        # A failed COMMIT may have ended the transaction itself.
+        if connection.in_transaction:
+            connection.execute("ROLLBACK")
+        raise
+
+
+@contextmanager
+def _unavailable() -> Iterator[None]:
+    """Locked, full, gone or unreadable: the caller may try again; a constraint is our fault."""
+    try:
+        yield
+    except (sqlite3.IntegrityError, sqlite3.ProgrammingError):
+        raise
+    except (sqlite3.Error, DBAPIError, PoolTimeoutError) as error:
+        log.warning("database_unavailable", error=str(error))
+        raise DatabaseUnavailableError("the database cannot answer now") from error
+
+
+def _refuse_network_file_system(path: Path) -> None:
+    """Where the kernel says what is mounted, refuse what cannot lock between hosts."""
+    if not path.parent.is_dir():
+        raise DatabaseSetupError(f"the folder {path.parent} does not exist; make it first")
+    try:
+        mounts = Path("/proc/self/mounts").read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return
+    folder = str(path.parent.resolve())
+    found, kind = "", ""
+    for line in mounts.splitlines():
+        _, mount, file_system, *_ = line.split(" ")
+        mount = mount.encode().decode("unicode_escape")
+        inside = folder == mount or folder.startswith(mount.rstrip("/") + "/")
+        if inside and len(mount) >= len(found):
+            found, kind = mount, file_system
+    if kind in _NETWORK_FILE_SYSTEMS:
+        raise DatabaseSetupError(
+            f"{folder} is on a network file system ({kind}), whose locks SQLite cannot rely on; "
+            "put the file on a local disk or use PostgreSQL"
+        )

@@ -1,0 +1,251 @@
+"""How a command runs: queue, batch, judge, commit, answer (design, section 6).
+
+The executor runs at its own pace. A lane takes everything that waits, up to a bound, hands the
+runs to the database, decides each command in order of arrival under the database's transaction
+(several commands on one run see each other), and answers only after the commit. One command alone
+does not wait for company. Runs are hashed to lanes, so that one run never races itself.
+
+What it tolerates: a poisoned command (a row or a constraint that breaks a batch) costs no other,
+since a batch that fails as a whole is run again command by command; a database that hangs (whoever
+waits too long is answered "unavailable, unknown outcome"); a caller that has gone (what had not
+begun is dropped). What it bounds: the queue, the batch and the wait. It promises no order between
+requests that are in flight at the same time.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Final
+
+import structlog
+
+from runlease_core.commands import AnyCommand
+from runlease_core.decide import Decision, Refused, State, Write, decide
+from runlease_core.errors import Code
+from runlease_service.database.base import (
+    Change,
+    Corrupt,
+    Database,
+    DatabaseUnavailableError,
+)
+
+log = structlog.get_logger()
+
+SWEEP_S: Final = 0.25
+"""How often waits are compared with their bound, in seconds."""
+
+
+class OverloadedError(Exception):
+    """The queue is full or the service is stopping; nothing was done. Send it again later."""
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What was decided, and the instant by which it was judged."""
+
+    decision: Decision
+    now: datetime
+
+
+class _Item:
+    """One waiting command."""
+
+    __slots__ = ("answer", "command", "deadline", "failure", "future")
+
+    def __init__(
+        self, command: AnyCommand, future: asyncio.Future[Answer], deadline: float
+    ) -> None:
+        self.command = command
+        self.future = future
+        self.deadline = deadline
+        self.answer: Answer | None = None
+        self.failure: Exception | None = None
+
+    def settle(self) -> None:
+        if self.future.done():
+            return
+        if self.failure is not None:
+            self.future.set_exception(self.failure)
+        elif self.answer is not None:
+            self.future.set_result(self.answer)
+        else:
+            self.future.set_exception(AssertionError("the database did not judge this command"))
+
+    def fail(self, failure: Exception) -> None:
+        self.failure = failure
+        self.settle()
+
+
+class _Lane:
+    """Commands that wait for one writer: single ones and slices of large requests, which share a
+    batch evenly, so that a request with a thousand leases never stalls the others."""
+
+    def __init__(self) -> None:
+        self.single: deque[_Item] = deque()
+        self.bulk: deque[_Item] = deque()
+        self.flying: list[_Item] = []
+        self.wakeup = asyncio.Event()
+
+    def take(self, most: int) -> list[_Item]:
+        bulk_most = most // 2 if self.single else most
+        batch = [self.bulk.popleft() for _ in range(min(bulk_most, len(self.bulk)))]
+        batch += [self.single.popleft() for _ in range(min(most - len(batch), len(self.single)))]
+        return batch
+
+
+class Executor:
+    """Runs commands in batches on a database.
+
+    Args:
+        database: An open database.
+        batch_commands_max: How many commands one transaction takes at most.
+        queue_depth_max: How many commands may wait; one more is refused at once.
+        wait_ms_max: How long a command may take from its arrival, in milliseconds.
+    """
+
+    def __init__(
+        self,
+        database: Database,
+        *,
+        batch_commands_max: int = 256,
+        queue_depth_max: int = 10_000,
+        wait_ms_max: int = 10_000,
+    ) -> None:
+        self._database = database
+        self._batch_commands_max = batch_commands_max
+        self._queue_depth_max = queue_depth_max
+        self._wait_s_max = wait_ms_max / 1000
+        self._lanes = [_Lane() for _ in range(database.lanes)]
+        self._tasks: list[asyncio.Task[None]] = []
+        self._depth = 0
+        self._loop: asyncio.AbstractEventLoop | None = None
+
+    def start(self) -> None:
+        """Begin to serve, on the running event loop."""
+        self._loop = asyncio.get_running_loop()
+        self._tasks = [self._loop.create_task(self._run(lane)) for lane in self._lanes]
+        self._tasks.append(self._loop.create_task(self._sweep()))
+
+    async def stop(self) -> None:
+        """Accept nothing more, finish what is queued, then end."""
+        if self._loop is None:
+            return
+        self._loop = None
+        *lanes, sweep = self._tasks
+        for lane in self._lanes:
+            lane.wakeup.set()
+        await asyncio.gather(*lanes)
+        sweep.cancel()
+        await asyncio.gather(sweep, return_exceptions=True)
+
+    async def execute(self, command: AnyCommand) -> Answer:
+        """Decide one command; returns after its batch is committed.
+
+        Raises:
+            OverloadedError: Nothing was done.
+            DatabaseUnavailableError: The outcome is unknown; the command is safe to repeat.
+        """
+        return await self._enqueue(command, bulk=False)
+
+    async def execute_all(self, commands: Sequence[AnyCommand]) -> list[Answer | BaseException]:
+        """Decide many commands, each for itself; one answer or failure each, in order.
+
+        Raises:
+            OverloadedError: They do not all fit into the queue; nothing was done.
+        """
+        self._refuse_overload(len(commands))
+        futures = [self._enqueue(command, bulk=True) for command in commands]
+        return await asyncio.gather(*futures, return_exceptions=True)
+
+    def _refuse_overload(self, more: int) -> asyncio.AbstractEventLoop:
+        if self._loop is None:
+            raise OverloadedError("the service is stopping")
+        if self._depth + more > self._queue_depth_max:
+            raise OverloadedError("too many commands are waiting")
+        return self._loop
+
+    def _enqueue(self, command: AnyCommand, *, bulk: bool) -> asyncio.Future[Answer]:
+        loop = self._refuse_overload(1)
+        item = _Item(command, loop.create_future(), loop.time() + self._wait_s_max)
+        lane = self._lanes[hash(command.run_id) % len(self._lanes)]
+        (lane.bulk if bulk else lane.single).append(item)
+        self._depth += 1
+        lane.wakeup.set()
+        return item.future
+
+    async def _run(self, lane: _Lane) -> None:
+        while True:
+            batch = lane.take(self._batch_commands_max)
+            self._depth -= len(batch)
+            if batch:
+                lane.flying = batch
+                await self._run_batch([item for item in batch if not item.future.done()])
+                lane.flying = []
+            elif self._loop is None:
+                return
+            else:
+                lane.wakeup.clear()
+                await lane.wakeup.wait()
+
+    async def _run_batch(self, batch: list[_Item]) -> None:
+        if not batch:
+            return
+        run_ids = list({item.command.run_id: None for item in batch})
+        try:
+            await self._database.apply(run_ids, lambda states, now: _judge(batch, states, now))
+        except DatabaseUnavailableError as error:
+            for item in batch:
+                item.fail(error)
+        except Exception as error:  # noqa: BLE001 (it is handed to the one caller that it is for)
+            if len(batch) == 1:
+                log.error("command_broken", command=type(batch[0].command).__name__, exc_info=error)
+                batch[0].fail(error)
+            else:
+                for item in batch:
+                    item.answer = item.failure = None
+                    await self._run_batch([item])
+        else:
+            for item in batch:
+                item.settle()
+
+    async def _sweep(self) -> None:
+        while True:
+            await asyncio.sleep(SWEEP_S)
+            now = asyncio.get_running_loop().time()
+            late = DatabaseUnavailableError("the command took too long; its outcome is unknown")
+            for lane in self._lanes:
+                for items in (lane.flying, lane.single, lane.bulk):
+                    for item in items:
+                        if item.deadline > now:
+                            break
+                        item.fail(late)
+
+
+def _judge(
+    batch: Sequence[_Item], states: Mapping[str, State | Corrupt], now: datetime
+) -> dict[str, Change]:
+    """Decide the batch's commands on these runs in order of arrival."""
+    changes: dict[str, Change] = {}
+    for item in batch:
+        run_id = item.command.run_id
+        if run_id not in states:
+            continue
+        before = states[run_id]
+        if isinstance(before, Corrupt):
+            item.answer = Answer(Refused(Code.RUN_INTEGRITY_ERROR, before.detail), now)
+            continue
+        state = changes[run_id].after if run_id in changes else before
+        try:
+            decision = decide(state, item.command, now)
+        except Exception as error:  # noqa: BLE001 (one broken command harms no other)
+            log.error("command_broken", command=type(item.command).__name__, exc_info=error)
+            item.failure = error
+            continue
+        if isinstance(decision, Write):
+            changes[run_id] = Change(before, decision.next)
+        item.answer = Answer(decision, now)
+    return changes
