@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Mapping
 from datetime import datetime
 from inspect import isawaitable
 from types import TracebackType
+from typing import Self
 
 from runlease_core.clock import Clock
 from runlease_core.commands import AnyCommand, Cancel, Delete, ExpectedVersion, Revoke
@@ -165,7 +166,7 @@ class AsyncRunLedger(LeaseHolder[AsyncRunLeaseHandle]):
                 failures.append(failure)
         raise_failures(failures, error)
 
-    async def __aenter__(self) -> AsyncRunLedger:
+    async def __aenter__(self) -> Self:
         return self
 
     async def __aexit__(

@@ -11,7 +11,7 @@ import asyncio
 import threading
 from collections.abc import Callable, Iterable
 from types import TracebackType
-from typing import TypeVar
+from typing import Self, TypeVar
 
 from runlease_core.errors import RunStoreError
 from runlease_core.execution import AsyncCommandExecutor, CommandExecutor
@@ -93,7 +93,8 @@ class RunLeaseHandle(_Lease):
     itself stays so. After a loss nothing is written, and the loss is raised.
 
     Every command raises the loss once there is one, without asking the store, and whatever a
-    store or transport raises. Outcome unknown: send the same command again; it converges.
+    store or transport raises. Outcome unknown: send the same command again; it converges. A forked
+    child's copy is not held, ends nothing, and its commands are a RuntimeError.
     """
 
     def __init__(
@@ -184,7 +185,7 @@ class RunLeaseHandle(_Lease):
             self._lock.release()
         return True
 
-    def __enter__(self) -> RunLeaseHandle:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(
@@ -193,9 +194,11 @@ class RunLeaseHandle(_Lease):
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        self._run(lambda: self._lease.leave(error))
+        if not self._lease.inherited:
+            self._run(lambda: self._lease.leave(error))
 
     def _run(self, steps: Callable[[], Steps[T]]) -> T:
+        self._lease.check_here()
         with self._lock:
             try:
                 return run_steps(steps(), self._executor)
@@ -264,7 +267,7 @@ class AsyncRunLeaseHandle(_Lease):
             await self._run(self._lease.renew)
         return True
 
-    async def __aenter__(self) -> AsyncRunLeaseHandle:
+    async def __aenter__(self) -> Self:
         return self
 
     async def __aexit__(
@@ -273,9 +276,11 @@ class AsyncRunLeaseHandle(_Lease):
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        await self._run(lambda: self._lease.leave(error))
+        if not self._lease.inherited:
+            await self._run(lambda: self._lease.leave(error))
 
     async def _run(self, steps: Callable[[], Steps[T]]) -> T:
+        self._lease.check_here()
         async with self._lock:
             try:
                 return await run_steps_async(steps(), self._executor)

@@ -101,8 +101,9 @@ class RenewalSchedule(Generic[Beat]):
 
     def wait_seconds(self, now_seconds: float) -> float:
         """How long nothing is due, at most `WAIT_SECONDS_MAX`."""
-        due_at = [self._due_at(lease, entry) for lease, entry in self._entries.items()]
-        return max(0.0, min([*(at - now_seconds for at in due_at), WAIT_SECONDS_MAX]))
+        due_at = (self._due_at(lease, entry) for lease, entry in self._entries.items())
+        soonest = min(due_at, default=now_seconds + WAIT_SECONDS_MAX)
+        return min(max(soonest - now_seconds, 0.0), WAIT_SECONDS_MAX)
 
     def postpone(self, lease: LocalLease, now_seconds: float) -> None:
         """A command was under way: look again soon."""
@@ -134,7 +135,7 @@ def _interval_seconds(lease: LocalLease) -> float:
 
 def _retry_seconds(lease: LocalLease, failures: int) -> float:
     first = max(_interval_seconds(lease) * RETRY_INTERVAL_SHARE, RETRY_SECONDS_MIN)
-    return min(_interval_seconds(lease), first * 2 ** min(failures, DOUBLINGS_MAX))
+    return min(_interval_seconds(lease), first * (1 << min(failures, DOUBLINGS_MAX)))
 
 
 def _report(lease: LocalLease, error: Exception) -> None:

@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterable, Mapping
 from datetime import datetime
 from inspect import iscoroutinefunction
 from types import TracebackType
+from typing import Self
 
 from runlease_core.clock import Clock
 from runlease_core.commands import Cancel, Delete, ExpectedVersion, Revoke
@@ -237,7 +238,7 @@ class RunLedger(LeaseHolder[RunLeaseHandle]):
                 failures.append(failure)
         raise_failures(failures, error)
 
-    def __enter__(self) -> RunLedger:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(

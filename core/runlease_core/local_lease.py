@@ -1,4 +1,4 @@
-"""What this process knows of one lease: the part that a synchronous and an asynchronous handle share.
+"""What this process knows of one lease: what both kinds of handle share.
 
 It keeps three promises. A fencing token is taken from a grant and never again: no read and no
 error body changes it. A loss is latched: after RUN_LEASE_LOST nothing is asked or written any
@@ -89,9 +89,22 @@ class LocalLease:
         return (
             self.is_open
             and self._pending is None
-            and not self._inherited
+            and not self.inherited
             and self._clock.seconds() < self._deadline
         )
+
+    @property
+    def inherited(self) -> bool:
+        """Whether this is a fork's copy: the lease stayed with the process that acquired it."""
+        return os.getpid() != self._process
+
+    def check_here(self) -> None:
+        """Refuse a fork's copy, which shares its token with a living process."""
+        if self.inherited:
+            raise RuntimeError(
+                f"process {self._process} holds run {self.run_id!r}, and this is its fork; "
+                "acquire here, or adopt the token when that process is gone"
+            )
 
     def check(self) -> None:
         """Raise the loss, if there is one."""
@@ -164,7 +177,7 @@ class LocalLease:
         whoever interrupts waits for it; a failure goes through too, with a note when the record
         does not say so, except that a loss is raised in its place.
         """
-        if self.finished or self._inherited:
+        if self.finished:
             return
         if error is not None and not isinstance(error, Exception):
             if self.loss is None:
@@ -181,11 +194,6 @@ class LocalLease:
             yield from self._end_with_note(self._pending or failed, error)
             if self.loss is not None:
                 raise self.loss from error
-
-    @property
-    def _inherited(self) -> bool:
-        """Whether this is a fork's copy: the lease stayed with the process that acquired it."""
-        return os.getpid() != self._process
 
     @property
     def _deadline(self) -> float:

@@ -200,7 +200,7 @@ class Executor:
         except DatabaseUnavailableError as error:
             for item in batch:
                 item.fail(error)
-        except Exception as error:  # noqa: BLE001 (it is handed to the one caller that it is for)
+        except Exception as error:
             if len(batch) == 1:
                 log.error("command_broken", command=type(batch[0].command).__name__, exc_info=error)
                 batch[0].fail(error)
@@ -241,7 +241,7 @@ def _judge(
         state = changes[run_id].after if run_id in changes else before
         try:
             decision = decide(state, item.command, now)
-        except Exception as error:  # noqa: BLE001 (one broken command harms no other)
+        except Exception as error:
             log.error("command_broken", command=type(item.command).__name__, exc_info=error)
             item.failure = error
             continue

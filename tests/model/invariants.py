@@ -22,8 +22,8 @@ from runlease_core.commands import (
     Create,
     Delete,
     Enqueue,
-    Fenced,
     FenceCheckpoint,
+    Fenced,
     Renew,
     Resume,
     Revoke,
@@ -100,9 +100,9 @@ def check_step(
                 _check_converged(before, command, now)
             else:
                 _check_write(before, command, after, now)
-        case RunRecord(), _:
+        case RunRecord(), Tombstone() | None:
             _check_death(before, command, after, now)
-        case _, RunRecord():
+        case Tombstone() | None, RunRecord():
             _check_birth(before, command, after, now)
         case _:
             _demand(after == before, "what is deleted stays as it is")
@@ -110,7 +110,6 @@ def check_step(
 
 
 def _check_write(before: RunRecord, command: AnyCommand, after: RunRecord, now: datetime) -> None:
-    raw = isinstance(command, CompareAndSet)
     _demand(not isinstance(command, Create | Enqueue | Delete), "no write over an existing run")
     _demand(after.run_id == before.run_id, "the id never changes")
     _demand(after.version == before.version + 1, "version rises by exactly one a write")
@@ -122,7 +121,7 @@ def _check_write(before: RunRecord, command: AnyCommand, after: RunRecord, now: 
         _demand(after.status in EDGES[before.status], "the lifecycle has this edge")
     if _is_grant(before, command, after) or isinstance(command, Cancel | Revoke):
         _demand(after.fencing_token > before.fencing_token, "the token rises on this command")
-    if raw:
+    if isinstance(command, CompareAndSet):
         _demand(after == command.record, "a raw write stands as it was given")
         return
     rises = isinstance(command, Acquire | Cancel | Revoke)
@@ -345,6 +344,6 @@ def _name(command: AnyCommand) -> str:
     return type(command).__name__
 
 
-def _demand(holds: bool, promise: str) -> None:  # noqa: FBT001 (it reads as a sentence)
+def _demand(holds: bool, promise: str) -> None:
     if not holds:
         raise BrokenInvariant(promise)

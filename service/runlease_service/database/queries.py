@@ -33,13 +33,9 @@ def select_page(query: RunQuery, now_ms: int) -> Select[Any]:
     if query.lease == "none":
         statement = statement.where(runs.c.lease_owner.is_(None))
     elif query.lease == "live":
-        statement = statement.where(
-            runs.c.status == "running", runs.c.lease_expires_at > now_ms
-        )
+        statement = statement.where(runs.c.status == "running", runs.c.lease_expires_at > now_ms)
     elif query.lease == "expired":
-        statement = statement.where(
-            runs.c.status == "running", runs.c.lease_expires_at <= now_ms
-        )
+        statement = statement.where(runs.c.status == "running", runs.c.lease_expires_at <= now_ms)
     if query.prefix:
         statement = statement.where(runs.c.run_id >= query.prefix)
         if (end := end_of_prefix(query.prefix)) is not None:

@@ -77,7 +77,21 @@ T = TypeVar("T")
 log = structlog.get_logger()
 
 _NETWORK_FILE_SYSTEMS: Final = frozenset(
-    "9p afs ceph cifs fuse.glusterfs fuse.sshfs glusterfs lustre ncpfs nfs nfs4 smb3 smbfs".split()
+    [
+        "9p",
+        "afs",
+        "ceph",
+        "cifs",
+        "fuse.glusterfs",
+        "fuse.sshfs",
+        "glusterfs",
+        "lustre",
+        "ncpfs",
+        "nfs",
+        "nfs4",
+        "smb3",
+        "smbfs",
+    ]
 )
 _PRAGMAS: Final = ("PRAGMA synchronous=FULL", "PRAGMA cache_size=-65536")
 
@@ -206,9 +220,7 @@ class SQLiteDatabase:
         _refuse_network_file_system(self._path)
         try:
             clock = self._given_clock
-            self._clock = (
-                GivenClock(clock) if clock else HostClock(Path(f"{self._path}-clock"))
-            )
+            self._clock = GivenClock(clock) if clock else HostClock(Path(f"{self._path}-clock"))
             self._connection = connection = self._connect()
             if connection.execute("PRAGMA journal_mode=WAL").fetchone() != ("wal",):
                 raise DatabaseSetupError(f"{self._path}: the file system offers no shared memory")
@@ -276,9 +288,7 @@ class SQLiteDatabase:
                 self._save(connection, changes, ms_from_instant(clock.now()))
 
     @staticmethod
-    def _load(
-        connection: sqlite3.Connection, run_ids: Sequence[str]
-    ) -> dict[str, State | Corrupt]:
+    def _load(connection: sqlite3.Connection, run_ids: Sequence[str]) -> dict[str, State | Corrupt]:
         states: dict[str, State | Corrupt] = dict.fromkeys(run_ids)
         for row in connection.execute(_SELECT_RUNS, (_json(run_ids),)):
             try:

@@ -1,0 +1,1 @@
+"""The HTTP surface: one module per resource, two doors, and one place that knows problems."""

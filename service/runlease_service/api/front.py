@@ -1,0 +1,189 @@
+"""What every request passes first: its id, its path, its body, and the last word on errors.
+
+Here and nowhere else: the path is decoded once, strictly, so that `a%2Fb` and `a/b` are one run
+and bytes that are no UTF-8 are nobody's; the body is read once, up to a bound in size and time, so
+that no length that lies and no sender that dribbles holds memory or a connection; and whatever
+goes wrong below leaves as a problem document.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import re
+from typing import Final
+from urllib.parse import unquote_to_bytes
+
+import structlog
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from runlease_core.errors import Code
+from runlease_service.api.problems import ProblemError, ServiceCode
+from runlease_service.api.service import REQUEST_ID
+from runlease_service.settings import Settings
+
+log = structlog.get_logger()
+
+BODY: Final = "runlease.body"
+"""Where the scope holds the request's body."""
+
+_REQUEST_ID_GIVEN: Final = re.compile(rb"[A-Za-z0-9._~:/+=@-]{1,128}")
+_WITH_BODY: Final = frozenset({"POST", "PUT", "PATCH"})
+_ALWAYS: Final = ((b"x-content-type-options", b"nosniff"), (b"cache-control", b"no-store"))
+
+
+Header = tuple[bytes, bytes]
+
+
+class Front:
+    """The outermost layer of the application."""
+
+    def __init__(self, app: ASGIApp, settings: Settings) -> None:
+        self._app = app
+        self._body_bytes_max = settings.body_bytes_max
+        self._url_bytes_max = settings.url_bytes_max
+        self._body_wait_s_max = settings.body_wait_ms_max / 1000
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        request_id = _request_id(scope)
+        REQUEST_ID.set(request_id)
+        id_header = (b"x-request-id", request_id.encode())
+        head, started = scope["method"] == "HEAD", False
+
+        async def sending(message: Message) -> None:
+            nonlocal started
+            if message["type"] == "http.response.start":
+                started = True
+                message["headers"] = _with_always(message["headers"], id_header)
+            elif head:
+                message["body"] = b""
+            await send(message)
+
+        if head:
+            scope["method"] = "GET"
+        try:
+            receive = await self._intake(scope, receive)
+            await self._app(scope, receive, sending)
+        except ProblemError as problem:
+            await problem.response()(scope, receive, sending)
+        except Exception as error:
+            log.error(
+                "request_failed",
+                request_id=request_id,
+                method=scope["method"],
+                path=scope["path"],
+                exc_info=error,
+            )
+            if started:
+                raise
+            problem = ProblemError(ServiceCode.INTERNAL_ERROR, "the service made an error")
+            await problem.response()(scope, receive, sending)
+
+    async def _intake(self, scope: Scope, receive: Receive) -> Receive:
+        """Decode the path, read the body, and hand both on as the layers below expect them."""
+        raw_path: bytes = scope.get("raw_path") or scope["path"].encode()
+        if len(raw_path) + len(scope["query_string"]) > self._url_bytes_max:
+            raise ProblemError(
+                ServiceCode.URI_TOO_LONG, f"the URL is longer than {self._url_bytes_max} bytes"
+            )
+        if b"%" in raw_path:
+            try:
+                scope["path"] = unquote_to_bytes(raw_path).decode()
+            except UnicodeDecodeError:
+                raise ProblemError(
+                    Code.RUN_VALIDATION_ERROR, "runId: must be UTF-8", field="runId"
+                ) from None
+        body = await self._read(scope, receive)
+        delivered = False
+
+        async def replay() -> Message:
+            nonlocal delivered
+            if delivered:
+                return await receive()
+            delivered = True
+            return {"type": "http.request", "body": body, "more_body": False}
+
+        scope[BODY] = body
+        return replay
+
+    async def _read(self, scope: Scope, receive: Receive) -> bytes:
+        length = media_type = b""
+        chunked = False
+        for name, value in scope["headers"]:
+            if name == b"content-length":
+                length = value
+            elif name == b"content-type":
+                media_type = value
+            elif name == b"transfer-encoding":
+                chunked = True
+        if not chunked and (not length or length == b"0"):
+            return b""
+        if length.isdigit() and int(length) > self._body_bytes_max:
+            raise self._too_large()
+        try:
+            async with asyncio.timeout(self._body_wait_s_max):
+                body = await self._chunks(receive)
+        except TimeoutError:
+            raise ProblemError(
+                ServiceCode.REQUEST_TIMEOUT,
+                f"the body did not arrive within {self._body_wait_s_max:g} s",
+                headers={"Connection": "close"},
+            ) from None
+        if body and scope["method"] in _WITH_BODY and not _is_json(media_type):
+            raise ProblemError(
+                ServiceCode.UNSUPPORTED_MEDIA_TYPE,
+                "send the body as Content-Type: application/json",
+            )
+        return body
+
+    async def _chunks(self, receive: Receive) -> bytes:
+        message = await receive()
+        body: bytes = message.get("body", b"")
+        if not message.get("more_body", False):
+            return self._bounded(body)
+        chunks, size = [body], len(body)
+        while message.get("more_body", False):
+            message = await receive()
+            chunk = message.get("body", b"")
+            size += len(chunk)
+            if size > self._body_bytes_max:
+                raise self._too_large()
+            chunks.append(chunk)
+        return b"".join(chunks)
+
+    def _bounded(self, body: bytes) -> bytes:
+        if len(body) > self._body_bytes_max:
+            raise self._too_large()
+        return body
+
+    def _too_large(self) -> ProblemError:
+        # The rest is not read: the connection cannot be used again.
+        return ProblemError(
+            ServiceCode.PAYLOAD_TOO_LARGE,
+            f"the body is larger than {self._body_bytes_max} bytes",
+            headers={"Connection": "close"},
+        )
+
+
+def _with_always(headers: list[Header], id_header: Header) -> list[Header]:
+    names = {name for name, _ in headers}
+    return [*headers, id_header, *(header for header in _ALWAYS if header[0] not in names)]
+
+
+def _request_id(scope: Scope) -> str:
+    """The caller's `X-Request-Id` when it is fit for a log, else a new one."""
+    for name, value in scope["headers"]:
+        if name == b"x-request-id" and _REQUEST_ID_GIVEN.fullmatch(value):
+            given: bytes = value
+            return given.decode("ascii")
+    return os.urandom(12).hex()
+
+
+def _is_json(media_type: bytes) -> bool:
+    kind = media_type.partition(b";")[0].strip().lower()
+    return kind == b"application/json" or (
+        kind.startswith(b"application/") and kind.endswith(b"+json")
+    )

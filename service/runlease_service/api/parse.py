@@ -1,0 +1,50 @@
+"""How FastAPI's router reads a JSON body: by the same strict reader as the hot door."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Coroutine
+from typing import Any
+
+from fastapi import Request
+from fastapi.routing import APIRoute
+from starlette.responses import Response
+
+from runlease_core.errors import RunValidationError
+from runlease_core.parsing import strict_json
+from runlease_service.api.problems import (
+    ProblemError,
+    problem_from_error,
+    problem_from_validation,
+)
+
+
+def read_json(raw: bytes) -> object:
+    """The body's JSON: UTF-8, no duplicate key, no NaN, bounded nesting; else 400."""
+    try:
+        return strict_json(raw)
+    except RunValidationError as error:
+        raise problem_from_error(error, status=400) from None
+
+
+def body_missing() -> ProblemError:
+    """There is no body where one is needed."""
+    return problem_from_validation([{"loc": ("body",), "msg": "Field required"}])
+
+
+class StrictRequest(Request):
+    """A request whose JSON is read strictly."""
+
+    async def json(self) -> object:
+        return read_json(await self.body())
+
+
+class StrictRoute(APIRoute):
+    """A route whose requests are strict."""
+
+    def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
+        handler = super().get_route_handler()
+
+        async def strict(request: Request) -> Response:
+            return await handler(StrictRequest(request.scope, request.receive))
+
+        return strict

@@ -1,0 +1,166 @@
+"""What the endpoints share: the executor and the database behind one door for commands.
+
+Started once, by the application's lifespan or, where nothing runs that, by the first request.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from contextvars import ContextVar
+from typing import Annotated, Final
+
+import structlog
+from fastapi import Depends, Request
+
+from runlease_core.commands import AnyCommand, FenceCheckpoint, Renew
+from runlease_core.decide import Converged, Refused, Write
+from runlease_core.fields import malformed
+from runlease_core.record import RunRecord, Tombstone
+from runlease_service.api.problems import (
+    ProblemError,
+    ServiceCode,
+    problem_from_refusal,
+    unavailable,
+)
+from runlease_service.database.base import Database, DatabaseUnavailableError
+from runlease_service.executor import Answer, Executor, OverloadedError
+from runlease_service.settings import Settings
+
+log = structlog.get_logger()
+
+REQUEST_ID: Final[ContextVar[str]] = ContextVar("request_id", default="")
+"""The id of the request that is being answered, for the log."""
+
+
+class Service:
+    """The executor, the database and the settings, with refusals as problems."""
+
+    def __init__(self, settings: Settings, database: Database) -> None:
+        self.settings = settings
+        self.database = database
+        self._executor = Executor(
+            database,
+            batch_commands_max=settings.batch_commands_max,
+            queue_depth_max=settings.queue_depth_max,
+            wait_ms_max=settings.request_wait_ms_max,
+        )
+        self._starting: asyncio.Task[None] | None = None
+        self.started = False
+
+    async def start(self) -> None:
+        """Open the database and begin to serve; at once when that is done already."""
+        if self.started:
+            return
+        if self._starting is None or self._starting.done():
+            self._starting = asyncio.create_task(self._start())
+        await asyncio.shield(self._starting)
+
+    async def _start(self) -> None:
+        await self.database.open()
+        self._executor.start()
+        self.started = True
+
+    async def stop(self) -> None:
+        """Finish what is queued, then close the database."""
+        if self.started:
+            await self._executor.stop()
+            await self.database.close()
+
+    def lease_ttl_ms(self, given: int | None) -> int:
+        """The lease's length: the default, or the caller's within the settings' bounds."""
+        settings = self.settings
+        if given is None:
+            return settings.lease_ttl_ms_default
+        if not settings.lease_ttl_ms_min <= given <= settings.lease_ttl_ms_max:
+            raise malformed(
+                "leaseTtlMs",
+                f"must be between {settings.lease_ttl_ms_min} and {settings.lease_ttl_ms_max}",
+            )
+        return given
+
+    async def execute(self, command: AnyCommand) -> Answer:
+        """Decide one command. A refusal, a full queue or a database that is away is a problem."""
+        try:
+            answer = await self._executor.execute(command)
+        except (OverloadedError, DatabaseUnavailableError) as error:
+            raise unavailable(str(error)) from error
+        log_change(command, answer)
+        if problem := refusal(answer):
+            raise problem
+        return answer
+
+    async def execute_all(self, commands: Sequence[AnyCommand]) -> list[Answer | ProblemError]:
+        """Decide many commands, each for itself."""
+        try:
+            answers = await self._executor.execute_all(commands)
+        except OverloadedError as error:
+            raise unavailable(str(error)) from error
+        return [_settled(answer) for answer in answers]
+
+
+def refusal(answer: Answer) -> ProblemError | None:
+    """The problem that the caller is told, if the command was refused."""
+    decision = answer.decision
+    refused = decision.refusal if isinstance(decision, Write) else decision
+    return problem_from_refusal(refused, answer.now) if isinstance(refused, Refused) else None
+
+
+def record_of(answer: Answer) -> RunRecord:
+    """The record after a command that was not refused and left one."""
+    decision = answer.decision
+    record = decision.next if isinstance(decision, Write) else None
+    if isinstance(decision, Converged):
+        record = decision.record
+    assert isinstance(record, RunRecord), "the command left no record"
+    return record
+
+
+def is_created(answer: Answer) -> bool:
+    """Whether the command made the run."""
+    return isinstance(answer.decision, Write) and answer.decision.created
+
+
+def log_change(command: AnyCommand, answer: Answer) -> None:
+    """One line for each change of ownership or lifecycle; renewals are not worth one."""
+    decision = answer.decision
+    if not isinstance(decision, Write) or isinstance(command, Renew | FenceCheckpoint):
+        return
+    after = decision.next
+    fields: dict[str, str | int] = {"fencing_token": after.fencing_token}
+    if isinstance(after, Tombstone):
+        fields["status"] = "deleted"
+    else:
+        fields |= {"status": after.status.value, "version": after.version}
+        if after.lease:
+            fields["owner"] = after.lease.owner
+    if message := getattr(command, "message", None):
+        fields["message"] = message
+    log.info(
+        "run_changed",
+        command=type(command).__name__,
+        run_id=command.run_id,
+        request_id=REQUEST_ID.get(),
+        **fields,
+    )
+
+
+def _settled(answer: Answer | BaseException) -> Answer | ProblemError:
+    if isinstance(answer, Answer):
+        return refusal(answer) or answer
+    if isinstance(answer, DatabaseUnavailableError):
+        return unavailable(str(answer))
+    if not isinstance(answer, Exception):
+        raise answer
+    return ProblemError(ServiceCode.INTERNAL_ERROR, "the command could not be decided")
+
+
+async def started_service(request: Request) -> Service:
+    """The application's service, started."""
+    service: Service = request.app.state.service
+    if not service.started:
+        await service.start()
+    return service
+
+
+ServiceParam = Annotated[Service, Depends(started_service)]

@@ -1,0 +1,132 @@
+"""The application: wiring, nothing else."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from datetime import datetime
+from http import HTTPStatus
+from importlib.metadata import version
+from typing import Final
+
+from fastapi import FastAPI, Request
+from fastapi.exceptions import RequestValidationError
+from starlette.exceptions import HTTPException
+from starlette.middleware import Middleware
+from starlette.responses import Response
+from starlette.routing import Match, Route
+
+from runlease_core.errors import RunStoreError
+from runlease_service.api import health, leases, operations, runs
+from runlease_service.api.docs import install_docs
+from runlease_service.api.front import Front
+from runlease_service.api.hot import HotDoor
+from runlease_service.api.openapi import DESCRIPTION, install_openapi
+from runlease_service.api.problems import (
+    ProblemError,
+    ServiceCode,
+    problem_from_error,
+    problem_from_status,
+    problem_from_validation,
+    unavailable,
+)
+from runlease_service.api.service import Service
+from runlease_service.database import connect
+from runlease_service.database.base import DatabaseSetupError
+from runlease_service.settings import Settings
+
+# Verbs first: their last segment is theirs, and what is left of a path is the run's id.
+ROUTERS: Final = (leases.router, operations.router, runs.router, health.router)
+
+
+def create_app(
+    settings: Settings | None = None,
+    *,
+    clock: Callable[[], datetime] | None = None,
+    hot_door: bool = True,
+) -> FastAPI:
+    """The service as an ASGI application.
+
+    Args:
+        settings: Every setting; by default from the environment.
+        clock: For tests: returns an aware UTC datetime and decides in place of the database's.
+        hot_door: Whether the hot verbs go past the framework's router; both ways answer alike.
+    """
+    settings = settings or Settings()
+    service = Service(
+        settings,
+        connect(
+            settings.database_url,
+            clock=clock,
+            wait_ms_max=settings.database_wait_ms_max,
+            read_connections_max=settings.read_connections_max,
+        ),
+    )
+
+    @asynccontextmanager
+    async def lifespan(_: FastAPI) -> AsyncIterator[None]:
+        await service.start()
+        yield
+        await service.stop()
+
+    middleware = [Middleware(Front, settings=settings)]
+    if hot_door:
+        middleware.append(Middleware(HotDoor, service=service))
+    app = FastAPI(
+        title="runlease",
+        version=version("runlease"),
+        summary="Who may advance this run now?",
+        description=DESCRIPTION,
+        docs_url=None,
+        redoc_url=None,
+        redirect_slashes=False,
+        lifespan=lifespan,
+        middleware=middleware,
+    )
+    app.state.service = service
+    for router in ROUTERS:
+        app.include_router(router)
+    install_docs(app)
+    install_openapi(app)
+    _install_problems(app)
+    return app
+
+
+def _install_problems(app: FastAPI) -> None:
+    @app.exception_handler(RunStoreError)
+    async def refused(_: Request, error: RunStoreError) -> Response:
+        return problem_from_error(error).response()
+
+    @app.exception_handler(RequestValidationError)
+    async def malformed(_: Request, error: RequestValidationError) -> Response:
+        return problem_from_validation(error.errors()).response()
+
+    @app.exception_handler(DatabaseSetupError)
+    async def away(_: Request, _error: DatabaseSetupError) -> Response:
+        return unavailable("the database cannot be used").response()
+
+    @app.exception_handler(HTTPException)
+    async def known(request: Request, error: HTTPException) -> Response:
+        if error.status_code == HTTPStatus.METHOD_NOT_ALLOWED:
+            return _method_not_allowed(app, request).response()
+        if not isinstance(error, ProblemError):
+            error = problem_from_status(error)
+        return error.response()
+
+
+def _method_not_allowed(app: FastAPI, request: Request) -> ProblemError:
+    """A path is several routes here, one a method; all of them are named, not the first alone."""
+    routes = [*app.routes, *(route for router in ROUTERS for route in router.routes)]
+    allowed = {
+        method
+        for route in routes
+        if isinstance(route, Route) and route.matches(request.scope)[0] is not Match.NONE
+        for method in route.methods or ()
+    } or {"GET"}
+    if "GET" in allowed:
+        allowed.add("HEAD")
+    names = ", ".join(sorted(allowed))
+    detail = f"this path takes {names}"
+    if request.method == "POST":
+        detail += "; the last segment of a POST path is a verb, as in /v1/runs/my-run/acquire"
+    return ProblemError(ServiceCode.METHOD_NOT_ALLOWED, detail, headers={"Allow": names})

@@ -1,0 +1,368 @@
+"""The command `runlease`: its flags, the socket, the processes, and how they end.
+
+The options of `serve` are made from the fields of `Settings`; there is no second list. A flag goes
+before the environment, and is handed down through the environment, so that every worker process
+reads the same settings. Exit codes: 0 after SIGTERM or SIGINT, 1 when the service cannot start
+here (a busy port, an unusable database), 2 when it was asked for something that it does not do.
+What an operator can mend is one line on standard error; only a fault of ours is a traceback.
+"""
+
+from __future__ import annotations
+
+import gc
+import inspect
+import multiprocessing
+import os
+import signal
+import socket
+import threading
+from collections.abc import Awaitable, Callable, Generator, Mapping
+from contextlib import contextmanager
+from importlib.metadata import version
+from ipaddress import ip_address
+from types import FrameType
+from typing import Annotated, Any, Final, Literal, NoReturn, cast, get_args, get_origin
+
+import structlog
+import typer
+import uvicorn
+from pydantic.fields import FieldInfo
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+from uvicorn.config import STARTUP_FAILURE
+from uvicorn.supervisors import Multiprocess
+
+from runlease_service.database.base import DatabaseSetupError
+from runlease_service.logs import announcement, configure_logging
+from runlease_service.settings import (
+    SECRET_SETTINGS,
+    Settings,
+    SettingsError,
+    environment_variable,
+    load_settings,
+)
+
+EXIT_FAILED: Final = 1
+EXIT_USAGE: Final = 2
+
+_FLAGS: Final = {"database_url": "database"}
+"""Flags that are not called like their setting."""
+_ENDING_SIGNALS: Final = (signal.SIGINT, signal.SIGTERM)
+_GARBAGE_THRESHOLDS: Final = (50_000, 20, 20)
+
+log = structlog.get_logger()
+
+commands = typer.Typer(
+    name="runlease",
+    help="Leases for long-running runs: one owner at a time, fenced by tokens.",
+    no_args_is_help=True,
+    add_completion=False,
+    rich_markup_mode=None,
+    pretty_exceptions_enable=False,
+)
+
+
+def main() -> None:
+    """Run the command that the arguments name, and exit."""
+    commands(prog_name="runlease")
+
+
+def _show_version(wanted: bool) -> None:  # noqa: FBT001 - typer calls it with the flag
+    if wanted:
+        typer.echo(f"runlease {version('runlease')}")
+        raise typer.Exit
+
+
+@commands.callback()
+def _common(
+    *,
+    _version: Annotated[
+        bool,
+        typer.Option(
+            "--version", is_eager=True, callback=_show_version, help="Show the version and exit."
+        ),
+    ] = False,
+) -> None:
+    pass
+
+
+# The flags of serve.
+
+
+def _serve(**given: str | bool | None) -> None:
+    """Serve leases over HTTP until SIGTERM or SIGINT."""
+    # A container's first process ignores a signal that it has no handler for.
+    for one in _ENDING_SIGNALS:
+        signal.signal(one, _end_early)
+    flags = {name: value for name, value in given.items() if value is not None}
+    try:
+        settings = load_settings(flags)
+    except SettingsError as error:
+        _stop(str(error), EXIT_USAGE)
+
+    _hand_down(flags)
+    configure_logging(settings)
+    raise typer.Exit(_run(settings, _bind(settings)))
+
+
+def _signature() -> inspect.Signature:
+    return inspect.Signature([_option(*item) for item in Settings.model_fields.items()])
+
+
+def _option(name: str, field: FieldInfo) -> inspect.Parameter:
+    # Values stay text until Settings reads them, so a flag and a variable follow the same rules
+    # and are refused in the same words.
+    is_switch = field.annotation is bool
+    default = "off" if is_switch else field.default
+    option = typer.Option(
+        None,
+        f"--{_FLAGS.get(name, name).replace('_', '-')}",
+        help=f"{field.description} [env: {environment_variable(name)}; default: {default}]",
+        metavar=None if is_switch else _metavar(field),
+    )
+    return inspect.Parameter(
+        name,
+        inspect.Parameter.KEYWORD_ONLY,
+        default=option,
+        annotation=bool | None if is_switch else str | None,
+    )
+
+
+def _metavar(field: FieldInfo) -> str:
+    if get_origin(field.annotation) is Literal:
+        return "|".join(get_args(field.annotation))
+    return "NUMBER" if field.annotation is int else "TEXT"
+
+
+# typer reads a command's options from its signature; this one is made from the settings.
+cast("Any", _serve).__signature__ = _signature()
+commands.command("serve")(_serve)
+
+
+def _hand_down(flags: Mapping[str, str | bool]) -> None:
+    for name, value in flags.items():
+        variable = environment_variable(name)
+        os.environ[variable] = str(value)
+        if name in SECRET_SETTINGS:
+            os.environ.pop(f"{variable}_FILE", None)
+
+
+def _end_early(_signal: int, _frame: FrameType | None) -> NoReturn:
+    raise SystemExit(0)
+
+
+def _stop(message: str, code: int) -> NoReturn:
+    typer.echo(f"runlease serve: {message}", err=True)
+    raise typer.Exit(code)
+
+
+# The socket. It is bound here, so that port 0 is known before the first worker starts, and it
+# listens at once, since two sockets may be bound to one port until one of them does.
+
+
+def _bind(settings: Settings) -> socket.socket:
+    host, port = settings.host, settings.port
+    try:
+        found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+    except (OSError, UnicodeError) as error:
+        reason = error.strerror if isinstance(error, OSError) else "it is no host name"
+        _stop(f"host {host!r} is no address of this machine: {reason}", EXIT_FAILED)
+    # `localhost` is often both; what most clients try is 127.0.0.1.
+    family, kind, protocol, _, address = min(found, key=lambda one: one[0] != socket.AF_INET)
+    if not _is_loopback(address) and not settings.allow_unauthenticated:
+        _stop(
+            f"{host} can be reached by others, and this version has no authentication: "
+            "bind loopback (--host 127.0.0.1), or put an authenticating proxy in front and pass "
+            "--allow-unauthenticated",
+            EXIT_USAGE,
+        )
+
+    listening = socket.socket(family, kind, protocol)
+    try:
+        listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listening.bind(address)
+        listening.listen(settings.backlog)
+    except OSError as error:
+        listening.close()
+        _stop(
+            f"cannot listen on {host} port {port}: {error.strerror}; "
+            "choose another with --host and --port",
+            EXIT_FAILED,
+        )
+    listening.set_inheritable(True)
+    return listening
+
+
+def _is_loopback(address: tuple[Any, ...]) -> bool:
+    # The address that is bound is judged, not the name that led to it.
+    return ip_address(str(address[0]).partition("%")[0]).is_loopback
+
+
+def _startup_line(settings: Settings, listening: socket.socket) -> str:
+    address = listening.getsockname()
+    host = f"[{address[0]}]" if listening.family == socket.AF_INET6 else address[0]
+    url = f"http://{host}:{address[1]}"
+    trust = "loopback only" if _is_loopback(address) else "allowed by --allow-unauthenticated"
+    authentication = f"none ({trust})"
+    return announcement(
+        settings,
+        "listening",
+        f"runlease {version('runlease')} listening on {url}, "
+        f"database {settings.database_label}, authentication {authentication}",
+        version=version("runlease"),
+        url=url,
+        database=settings.database_label,
+        authentication=authentication,
+    )
+
+
+# The processes.
+
+
+def _run(settings: Settings, listening: socket.socket) -> int:
+    config = uvicorn.Config(
+        "runlease_service.cli:serving_app",
+        factory=True,
+        interface="asgi3",
+        workers=settings.workers,
+        loop="auto",  # uvloop where it is installed
+        http="auto",  # httptools where it is installed
+        ws="none",
+        lifespan="on",
+        log_config=None,
+        access_log=False,
+        proxy_headers=False,  # nothing here depends on who forwarded a request
+        server_header=False,
+        date_header=True,
+        limit_concurrency=settings.connections_max,
+        backlog=settings.backlog,
+        timeout_keep_alive=settings.keep_alive_s,
+        timeout_graceful_shutdown=settings.shutdown_wait_s,
+    )
+
+    def announce() -> None:
+        typer.echo(_startup_line(settings, listening))
+
+    with listening:
+        if settings.workers > 1:
+            supervisor = _Supervisor(config, listening, announce)
+            supervisor.run()
+            return EXIT_FAILED if supervisor.failed else 0
+        server = _Server(config, announce)
+        try:
+            server.run(sockets=[listening])
+        except SystemExit as end:
+            # uvicorn leaves this way when the application did not start, which was logged.
+            if end.code != STARTUP_FAILURE:
+                raise
+            return EXIT_FAILED
+        return 0
+
+
+class _Server(uvicorn.Server):
+    """A server in this process that says when it accepts, and that a signal ends with code 0."""
+
+    def __init__(self, config: uvicorn.Config, announce: Callable[[], None]) -> None:
+        super().__init__(config)
+        self._announce = announce
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().startup(sockets)
+        self._announce()
+
+    @contextmanager
+    def capture_signals(self) -> Generator[None]:
+        # uvicorn's own raises the signal anew at the end, and the exit code would be the signal's.
+        for one in _ENDING_SIGNALS:
+            signal.signal(one, self.handle_exit)
+        yield
+
+
+class _Supervisor(Multiprocess):
+    """Worker processes on one socket; says when all of them accept."""
+
+    def __init__(
+        self, config: uvicorn.Config, listening: socket.socket, announce: Callable[[], None]
+    ) -> None:
+        super().__init__(config, [listening])
+        self._announce = announce
+        self._announced = False
+
+    def keep_subprocess_alive(self) -> None:
+        super().keep_subprocess_alive()
+        if self._announced or self.should_exit.is_set():
+            return
+        if all(process.is_ready(timeout=1) for process in self.processes):
+            self._announced = True
+            self._announce()
+
+    @property
+    def failed(self) -> bool:
+        """A worker could not start, which ended them all."""
+        return any(process.exitcode == STARTUP_FAILURE for process in self.processes)
+
+
+def serving_app() -> ASGIApp:
+    """The application as a served process runs it, with the settings of its environment."""
+    # Imported here: the supervisor and `--version` have no use for the whole service.
+    from runlease_service.app import create_app  # noqa: PLC0415
+
+    settings = load_settings()
+    configure_logging(settings)
+    _end_with_the_supervisor()
+    return _Served(create_app(settings))
+
+
+class _Served:
+    """The application, with what a process needs around its start. Requests pass untouched."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    def __call__(self, scope: Scope, receive: Receive, send: Send) -> Awaitable[None]:
+        if scope["type"] == "lifespan":
+            return self._lifespan(scope, receive, send)
+        return self._app(scope, receive, send)
+
+    async def _lifespan(self, scope: Scope, receive: Receive, send: Send) -> None:
+        async def send_without_traceback(message: Message) -> None:
+            if message["type"] == "lifespan.startup.complete":
+                _settle_garbage_collector()
+            # Starlette puts a traceback into its message; what failed is logged below, once.
+            await send({"type": message["type"]})
+
+        try:
+            await self._app(scope, receive, send_without_traceback)
+        except DatabaseSetupError as error:
+            log.error(str(error))  # noqa: TRY400 - the operator can mend this without a traceback
+            raise
+        except Exception:
+            log.exception("the service failed while it started or stopped")
+            raise
+
+
+def _settle_garbage_collector() -> None:
+    # For the operator: what was made during the start lives as long as the process, so it is
+    # taken out of the collector's sight (freeze), and shared pages stay shared. A request leaves
+    # few cycles behind; with Python's usual thresholds the collector would search through all
+    # live objects in the middle of requests, to be seen in the slowest of them. The price is
+    # some memory that is given back later.
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(*_GARBAGE_THRESHOLDS)
+
+
+def _end_with_the_supervisor() -> None:
+    # A worker whose supervisor was killed would keep the port and the database for ever.
+    supervisor = multiprocessing.parent_process()
+    if supervisor is None:
+        return
+
+    def wait() -> None:
+        supervisor.join()
+        os.kill(os.getpid(), signal.SIGTERM)
+
+    threading.Thread(target=wait, name="runlease-supervisor", daemon=True).start()
+
+
+if __name__ == "__main__":
+    main()
