@@ -22,10 +22,12 @@ class TroubledStore:
         self.inner = MemoryRunStore()
         self.before_swap: Callable[[RunRecord], None] = lambda _: None
         self.after_swap: Callable[[RunRecord], None] = lambda _: None
+        self.answers = True
         self.swaps = 0
         self.swapped = threading.Condition()
 
     def get(self, run_id: str) -> RunRecord | None:
+        assert self.answers, "the store was asked"
         return self.inner.get(run_id)
 
     def create(self, record: RunRecord) -> bool:

@@ -17,7 +17,6 @@ from runlease_core.fields import (
     LEASE_TTL_MS_MAX,
     LEASE_TTL_MS_MIN,
     MAX_ATTEMPTS_MAX,
-    no_labels,
     check_approval_ids,
     check_counter,
     check_labels,
@@ -26,6 +25,7 @@ from runlease_core.fields import (
     check_run_id,
     check_text,
     malformed,
+    no_labels,
 )
 from runlease_core.lifecycle import RunStatus
 from runlease_core.record import CheckpointRef, Outcome, RunRecord

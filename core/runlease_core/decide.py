@@ -13,7 +13,6 @@ only a retried acquire finds its own grant first, since that grant is what moved
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import assert_never
 
@@ -25,17 +24,26 @@ from runlease_core.commands import (
     Create,
     Delete,
     Enqueue,
-    Existing,
-    Fenced,
     FenceCheckpoint,
     Renew,
     Resume,
     Revoke,
     Transition,
 )
+from runlease_core.decision import (
+    Converged,
+    Decision,
+    Refused,
+    State,
+    Write,
+    breaks,
+    finished,
+    held,
+    lost,
+    not_found,
+)
 from runlease_core.errors import Code
 from runlease_core.fields import COUNTER_MAX
-from runlease_core.instant import format_instant
 from runlease_core.lifecycle import TERMINAL, RunStatus, can_transition_run
 from runlease_core.record import (
     Lease,
@@ -46,42 +54,10 @@ from runlease_core.record import (
     is_run_lease_live,
 )
 
-State = RunRecord | Tombstone | None
+__all__ = ["Converged", "Decision", "Refused", "State", "Write", "decide"]
 
 
-@dataclass(frozen=True, slots=True)
-class Refused:
-    """A rule said no. `record` is the one it was judged against, if there is one."""
-
-    code: Code
-    detail: str
-    record: RunRecord | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Converged:
-    """The command's effect is already there: answer with this record, write nothing."""
-
-    record: RunRecord | None
-
-
-@dataclass(frozen=True, slots=True)
-class Write:
-    """Store `next` in place of the state that was judged.
-
-    `created` marks a run that did not exist. With `refusal` the write stands and the caller is
-    refused all the same: the attempts of a run are used up.
-    """
-
-    next: RunRecord | Tombstone
-    created: bool = False
-    refusal: Refused | None = None
-
-
-Decision = Write | Converged | Refused
-
-
-def decide(state: State, command: AnyCommand, now: datetime) -> Decision:  # noqa: PLR0911 (one match)
+def decide(state: State, command: AnyCommand, now: datetime) -> Decision:
     """Judge one command against one run's state at one instant.
 
     Args:
@@ -108,7 +84,7 @@ def decide(state: State, command: AnyCommand, now: datetime) -> Decision:  # noq
         case Resume():
             return _resume(record, command, now)
         case Revoke():
-            return _revoke(record, command, now)
+            return _revoke(record, now)
         case Create():
             return _create(state, command)
         case CompareAndSet():
@@ -146,7 +122,9 @@ def _precondition(state: State, command: AnyCommand, now: datetime) -> Refused |
 def _counters_used_up(state: State) -> bool:
     match state:
         case RunRecord():
-            return COUNTER_MAX in (state.version, state.attempt, state.fencing_token)
+            # A finished run is never written again, so it answers as ever.
+            counters = (state.version, state.attempt, state.fencing_token)
+            return state.status not in TERMINAL and COUNTER_MAX in counters
         case Tombstone():
             return state.fencing_token >= COUNTER_MAX
         case None:
@@ -174,13 +152,13 @@ def _acquire(state: State, command: Acquire, now: datetime) -> Decision:
         )
     record, live = state, is_run_lease_live(state, now)
     if record.status in TERMINAL:
-        return _terminal(record)
+        return finished(record)
     if record.status is RunStatus.SUSPENDED:
         return Refused(
             Code.RUN_SUSPENDED, "the run waits for a decision; resume it, then acquire", record
         )
     if live and record.lease is not None and record.lease.owner != command.owner:
-        return _held(record, record.lease)
+        return held(record, record.lease)
     if _is_own_grant(record, command, now):
         return Converged(record)
     takeover = record.lease is not None and not live
@@ -194,7 +172,7 @@ def _acquire(state: State, command: Acquire, now: datetime) -> Decision:
                 "attempts_exhausted", f"no worker finished it in {record.max_attempts} attempts"
             ),
         )
-        return Write(ended, refusal=_terminal(ended))
+        return Write(ended, refusal=finished(ended))
 
     return Write(
         record.written(
@@ -210,7 +188,7 @@ def _acquire(state: State, command: Acquire, now: datetime) -> Decision:
 def _enqueue(state: State, command: Enqueue, now: datetime) -> Decision:
     """Design 3, enqueue. A run made again stands above its tombstone from the start."""
     if isinstance(state, RunRecord):
-        return _terminal(state) if state.status in TERMINAL else Converged(state)
+        return finished(state) if state.status in TERMINAL else Converged(state)
 
     return Write(
         RunRecord(
@@ -232,7 +210,7 @@ def _renew(record: RunRecord | None, command: Renew, now: datetime) -> Decision:
     """Design 3, renew. The token decides, not the clock: a lease that ran out and that nobody
     took may still be renewed."""
     if record is None or not record.held_by(command.owner, command.fencing_token):
-        return _lost(record, command)
+        return lost(record, command)
 
     return Write(record.written(now, lease=_renewed(record, command.lease_ttl_ms, now)))
 
@@ -242,7 +220,7 @@ def _fence_checkpoint(
 ) -> Decision:
     """Design 3, fence-checkpoint: the reference and a fresh lease in one write."""
     if record is None or not record.held_by(command.owner, command.fencing_token):
-        return _lost(record, command)
+        return lost(record, command)
 
     return Write(
         record.written(
@@ -261,7 +239,7 @@ def _transition(record: RunRecord | None, command: Transition, now: datetime) ->
     ):
         return Converged(record)
     if record is None or not record.held_by(command.owner, command.fencing_token):
-        return _lost(record, command)
+        return lost(record, command)
     if not can_transition_run(record.status, command.to):
         return Refused(
             Code.RUN_INVALID_TRANSITION, f"a {record.status} run cannot become {command.to}", record
@@ -282,11 +260,11 @@ def _transition(record: RunRecord | None, command: Transition, now: datetime) ->
 def _cancel(record: RunRecord | None, command: Cancel, now: datetime) -> Decision:
     """Design 3, cancel. The token rises, so a working owner is fenced at its next write."""
     if record is None:
-        return _not_found()
+        return not_found()
     if record.status is RunStatus.CANCELLED:
         return Converged(record)
     if record.status in TERMINAL:
-        return _terminal(record)
+        return finished(record)
 
     return Write(
         record.written(
@@ -303,30 +281,32 @@ def _resume(record: RunRecord | None, command: Resume, now: datetime) -> Decisio
     """Design 3, resume. A decision names the approvals it answers, so that one made for an
     earlier suspension cannot end a later one."""
     if record is None:
-        return _not_found()
+        return not_found()
     if record.status is RunStatus.QUEUED:
         return Converged(record)
     if record.status in TERMINAL:
-        return _terminal(record)
+        return finished(record)
     if record.lease is not None and is_run_lease_live(record, now):
-        return _held(record, record.lease)
+        return held(record, record.lease)
     pending = record.suspension.pending_approval_ids if record.suspension else ()
     if command.pending_approval_ids is not None and set(command.pending_approval_ids) != set(
         pending
     ):
         return Refused(
-            Code.RUN_INVALID_TRANSITION, "the run waits for other approvals than those named", record
+            Code.RUN_INVALID_TRANSITION,
+            "the run waits for other approvals than those named",
+            record,
         )
 
     return Write(record.written(now, status=RunStatus.QUEUED, lease=None, suspension=None))
 
 
-def _revoke(record: RunRecord | None, command: Revoke, now: datetime) -> Decision:
+def _revoke(record: RunRecord | None, now: datetime) -> Decision:
     """Design 3, revoke: an operator takes the lease from a stuck worker, live or not."""
     if record is None:
-        return _not_found()
+        return not_found()
     if record.status in TERMINAL:
-        return _terminal(record)
+        return finished(record)
     if record.status is RunStatus.QUEUED:
         return Converged(record)
     if record.status is not RunStatus.RUNNING:
@@ -359,20 +339,20 @@ def _compare_and_set(record: RunRecord | None, command: CompareAndSet) -> Decisi
     the business of the ledger above the seam, on its clock, and not judged here."""
     new = command.record
     if record is None:
-        return _not_found()
+        return not_found()
     if record.status in TERMINAL:
-        return _terminal(record)
+        return finished(record)
     if new.status is not record.status and not can_transition_run(record.status, new.status):
-        return _breaks(record, f"a {record.status} run cannot become {new.status}")
+        return breaks(record, f"a {record.status} run cannot become {new.status}")
     if new.fencing_token < record.fencing_token:
-        return _breaks(record, "fencingToken must not fall")
+        return breaks(record, "fencingToken must not fall")
     if new.attempt < record.attempt:
-        return _breaks(record, "attempt must not fall")
+        return breaks(record, "attempt must not fall")
     if new.created_at != record.created_at:
-        return _breaks(record, "createdAt must not change")
+        return breaks(record, "createdAt must not change")
     holder = record.lease.owner if record.lease else None
     if new.lease and new.lease.owner != holder and new.fencing_token == record.fencing_token:
-        return _breaks(record, "a lease for another owner needs a higher fencingToken")
+        return breaks(record, "a lease for another owner needs a higher fencingToken")
 
     return Write(new)
 
@@ -382,7 +362,7 @@ def _delete(record: RunRecord | None, command: Delete, now: datetime) -> Decisio
     if record is None:
         return Converged(None)
     if not command.force and record.lease is not None and is_run_lease_live(record, now):
-        return _held(record, record.lease)
+        return held(record, record.lease)
 
     return Write(Tombstone(record.run_id, record.fencing_token))
 
@@ -420,35 +400,3 @@ def _is_own_grant(record: RunRecord, command: Acquire, now: datetime) -> bool:
         and record.lease.owner == command.owner
         and is_run_lease_live(record, now)
     )
-
-
-def _terminal(record: RunRecord) -> Refused:
-    return Refused(Code.RUN_ALREADY_TERMINAL, f"the run is {record.status} and stays so", record)
-
-
-def _held(record: RunRecord, lease: Lease) -> Refused:
-    return Refused(
-        Code.RUN_LEASE_HELD,
-        f"held by {lease.owner} until {format_instant(lease.expires_at)}; "
-        "try again after that, or cancel or revoke the run",
-        record,
-    )
-
-
-def _lost(record: RunRecord | None, command: Fenced) -> Refused:
-    if record is None:
-        return Refused(Code.RUN_LEASE_LOST, "the run does not exist; stop working on it")
-    return Refused(
-        Code.RUN_LEASE_LOST,
-        f"fencing token {command.fencing_token} of {command.owner} does not hold this run; "
-        "stop working on it",
-        record,
-    )
-
-
-def _not_found() -> Refused:
-    return Refused(Code.RUN_NOT_FOUND, "there is no such run")
-
-
-def _breaks(record: RunRecord, detail: str) -> Refused:
-    return Refused(Code.RUN_INVALID_TRANSITION, detail, record)

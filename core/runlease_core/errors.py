@@ -4,11 +4,11 @@
     ├── RunLeaseHeldError              RUN_LEASE_HELD             another owner's lease is live
     ├── RunLeaseLostError              RUN_LEASE_LOST             the token no longer holds the run
     ├── RunAlreadyTerminalError        RUN_ALREADY_TERMINAL       the run is finished for ever
-    ├── RunSuspendedError              RUN_SUSPENDED              it waits for a decision; resume first
+    ├── RunSuspendedError              RUN_SUSPENDED              it waits for a decision
     ├── RunInvalidTransitionError      RUN_INVALID_TRANSITION     no such edge from this status
     ├── RunIntegrityError              RUN_INTEGRITY_ERROR        a stored record is malformed
     ├── RunValidationError             RUN_VALIDATION_ERROR       the caller's input is malformed
-    ├── RunConflictError               RUN_CONFLICT               another version than the expected one
+    ├── RunConflictError               RUN_CONFLICT               not the expected version
     ├── RunNotFoundError               RUN_NOT_FOUND              there is no such run
     └── RunStoreAtomicRequiredError    RUN_STORE_ATOMIC_REQUIRED  the store cannot compare and set
 

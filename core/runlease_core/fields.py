@@ -116,7 +116,7 @@ def check_labels(value: object, name: str = "labels") -> Mapping[str, str]:
     for key, text in value.items():
         check_text(key, f"{name} key", length_max=LABEL_KEY_LENGTH_MAX)
         check_text(text, f"{name}.{key}", length_min=0, length_max=LABEL_VALUE_LENGTH_MAX)
-    return value if isinstance(value, MappingProxyType) else MappingProxyType(dict(value))
+    return MappingProxyType(dict(value))
 
 
 def check_approval_ids(value: object, name: str = "pendingApprovalIds") -> tuple[str, ...]:

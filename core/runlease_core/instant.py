@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from datetime import UTC, datetime, timedelta
+from functools import lru_cache
 
 from runlease_core.fields import malformed
 
@@ -32,6 +33,7 @@ def parse_instant(value: object, name: str = "instant") -> datetime:
         raise malformed(name, "is no instant between the years 1 and 9999") from None
 
 
+@lru_cache(maxsize=4096)  # the records of one batch share their instants
 def format_instant(instant: datetime) -> str:
     """RFC 3339 in UTC, always with three digits and `Z`."""
     return f"{instant.replace(tzinfo=None).isoformat('T', 'milliseconds')}Z"

@@ -172,7 +172,7 @@ def strict_json(text: str | bytes) -> object:
     """
     try:
         text = text.decode() if isinstance(text, bytes) else text
-        return json.loads(text, object_pairs_hook=_unique_keys, parse_constant=_no_constant)
+        return _READER.decode(text)
     except RecursionError:
         raise malformed("body", "is nested too deeply") from None
     except UnicodeDecodeError:
@@ -194,3 +194,6 @@ def _unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 def _no_constant(name: str) -> None:
     raise malformed("body", f"{name} is not JSON")
+
+
+_READER: Final = json.JSONDecoder(object_pairs_hook=_unique_keys, parse_constant=_no_constant)

@@ -12,9 +12,9 @@ from typing import Final
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
-from starlette.middleware import Middleware
 from starlette.responses import Response
 from starlette.routing import Match, Route
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from runlease_core.errors import RunStoreError
 from runlease_service.api import health, leases, operations, runs
@@ -37,6 +37,23 @@ from runlease_service.settings import Settings
 
 # Verbs first: their last segment is theirs, and what is left of a path is the run's id.
 ROUTERS: Final = (leases.router, operations.router, runs.router, health.router)
+
+
+class Application(FastAPI):
+    """FastAPI with the front before its own layers: what goes by the hot door passes none of
+    them, and no error is left for them to answer."""
+
+    _front: ASGIApp | None = None
+
+    def put_in_front(self, front: ASGIApp) -> None:
+        self._front = front
+
+    async def routed(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """The framework's own way to an endpoint."""
+        await super().__call__(scope, receive, send)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        await (self._front or self.routed)(scope, receive, send)
 
 
 def create_app(
@@ -69,10 +86,7 @@ def create_app(
         yield
         await service.stop()
 
-    middleware = [Middleware(Front, settings=settings)]
-    if hot_door:
-        middleware.append(Middleware(HotDoor, service=service))
-    app = FastAPI(
+    app = Application(
         title="runlease",
         version=version("runlease"),
         summary="Who may advance this run now?",
@@ -81,8 +95,8 @@ def create_app(
         redoc_url=None,
         redirect_slashes=False,
         lifespan=lifespan,
-        middleware=middleware,
     )
+    app.put_in_front(Front(HotDoor(app.routed, service) if hot_door else app.routed, settings))
     app.state.service = service
     for router in ROUTERS:
         app.include_router(router)

@@ -202,7 +202,7 @@ class Executor:
                 item.fail(error)
         except Exception as error:
             if len(batch) == 1:
-                log.error("command_broken", command=type(batch[0].command).__name__, exc_info=error)
+                log.exception("command_broken", command=type(batch[0].command).__name__)
                 batch[0].fail(error)
             else:
                 for item in batch:
@@ -242,7 +242,7 @@ def _judge(
         try:
             decision = decide(state, item.command, now)
         except Exception as error:
-            log.error("command_broken", command=type(item.command).__name__, exc_info=error)
+            log.exception("command_broken", command=type(item.command).__name__)
             item.failure = error
             continue
         if isinstance(decision, Write):

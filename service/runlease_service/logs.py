@@ -145,7 +145,7 @@ def _console(event: EventDict, *, colour: int | None) -> str:
     level = f"{event.pop('level'):{_LEVEL_WIDTH}}"
     if colour is not None:
         level = f"\x1b[{colour}m{level}\x1b[0m"
-    parts = [event.pop("timestamp"), level, console_line(str(event.pop("event")))]
+    parts = [event.pop("timestamp"), level, console_line(str(event.pop("event")).rstrip())]
     traceback = event.pop("exception", None)
     parts += [f"{console_line(name)}={_console_value(value)}" for name, value in event.items()]
     lines = [" ".join(parts)]

@@ -48,8 +48,9 @@ def test_the_strongest_layer_that_says_a_field_decides_it() -> None:
 
 def test_false_takes_back_everything_weaker() -> None:
     store = MemoryRunStore()
+    layers: list[Any] = [RunStoreConfig(store=store, owner="weak"), False, store]
 
-    resolved = resolve_run_store_config(RunStoreConfig(store=store, owner="weak"), False, store)
+    resolved = resolve_run_store_config(*layers)
 
     assert resolved is not None
     assert resolved.owner is None

@@ -10,8 +10,8 @@ import pytest
 
 from runlease_core import (
     AsyncMemoryStoreRunStore,
-    AsyncRunLedger,
     AsyncRunLeaseHandle,
+    AsyncRunLedger,
     DeletingRunStore,
     MemoryRunStore,
     MemoryStoreRunStore,
@@ -32,7 +32,7 @@ from tests.clock import ManualClock
 from tests.key_values import AsyncDictStore, DictStore
 
 
-def queued(run_id: str = "run-1", **fields: Any) -> RunRecord:
+def queued(run_id: str = "run-1", **fields: Any) -> RunRecord:  # noqa: ANN401 (any field)
     now = ManualClock()()
     known: dict[str, Any] = {
         "run_id": run_id,
@@ -147,8 +147,8 @@ class TestKeyValueStore:
             5,
         ],
     )
-    def test_a_corrupt_or_misfiled_value_is_never_taken_for_none(self, value: Any) -> None:
-        values = DictStore()
+    def test_a_corrupt_or_misfiled_value_is_never_taken_for_none(self, value: object) -> None:
+        values: Any = DictStore()
         values.values["run:run-1"] = value
         store = MemoryStoreRunStore(values)
 

@@ -201,12 +201,13 @@ class Driver:
 
     def _raw(self, run_id: str, state: State, now: datetime) -> AnyCommand:
         if not isinstance(state, RunRecord) or self.rng.random() < 0.2:
+            floor = state.fencing_token if state else 0
             fresh = RunRecord(
                 run_id=run_id,
                 version=self.rng.choice([1, 1, 7]),
                 status=RunStatus.QUEUED,
                 attempt=1,
-                fencing_token=self.rng.randrange(12),
+                fencing_token=max(0, floor + self.rng.choice([-1, 0, 1])),
                 created_at=now,
                 updated_at=now,
             )

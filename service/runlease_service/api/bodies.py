@@ -6,7 +6,8 @@ they are built. The answers' models are for the OpenAPI document; answers are wr
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Final, Literal
+from collections.abc import Sequence
+from typing import Annotated, Any, Final, Literal, TypeVar
 
 from pydantic import (
     BaseModel,
@@ -36,6 +37,7 @@ from runlease_core.fields import (
 )
 
 BATCH_LEASES_MAX = 1000
+T = TypeVar("T")
 
 Counter = Annotated[int, Field(ge=0, le=COUNTER_MAX)]
 Positive = Annotated[int, Field(ge=1, le=COUNTER_MAX)]
@@ -109,6 +111,11 @@ EndStatus = Literal["queued", "suspended", "completed", "failed", "cancelled"]
 
 ABSENT: Final[Any] = None
 """The default of an optional field: it is left out, never null, so null itself is refused."""
+
+
+def given(value: T) -> T | None:
+    """The value of an optional field, None when it was left out."""
+    return value
 
 
 def leave_out_null_defaults(schema: dict[str, Any]) -> None:
@@ -216,7 +223,7 @@ class LeaseBody(Body):
     fencing_token: FencingToken
 
 
-def _keep_errors(value: Any, read: ValidatorFunctionWrapHandler) -> LeaseBody | ValidationError:
+def _keep_errors(value: object, read: ValidatorFunctionWrapHandler) -> LeaseBody | ValidationError:
     try:
         lease: LeaseBody = read(value)
     except ValidationError as error:
@@ -234,6 +241,10 @@ class RenewBatchBody(Body):
     owner: Owner
     lease_ttl_ms: LeaseTtlMs = ABSENT
     leases: Annotated[list[MaybeLease], Field(min_length=1, max_length=BATCH_LEASES_MAX)]
+
+    def items(self) -> Sequence[LeaseBody | ValidationError]:
+        """Each grant, or why it is none."""
+        return self.leases
 
 
 class RecordLeaseBody(Body):

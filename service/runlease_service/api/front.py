@@ -9,6 +9,7 @@ goes wrong below leaves as a problem document.
 from __future__ import annotations
 
 import asyncio
+import itertools
 import os
 import re
 from typing import Final
@@ -28,6 +29,8 @@ BODY: Final = "runlease.body"
 """Where the scope holds the request's body."""
 
 _REQUEST_ID_GIVEN: Final = re.compile(rb"[A-Za-z0-9._~:/+=@-]{1,128}")
+_PROCESS: Final = os.urandom(8).hex()
+_COUNT: Final = itertools.count()
 _WITH_BODY: Final = frozenset({"POST", "PUT", "PATCH"})
 _ALWAYS: Final = ((b"x-content-type-options", b"nosniff"), (b"cache-control", b"no-store"))
 
@@ -63,24 +66,23 @@ class Front:
             await send(message)
 
         if head:
-            scope["method"] = "GET"
+            scope = {**scope, "method": "GET"}  # the server keeps its own
         try:
             receive = await self._intake(scope, receive)
             await self._app(scope, receive, sending)
         except ProblemError as problem:
             await problem.response()(scope, receive, sending)
-        except Exception as error:
-            log.error(
+        except Exception:
+            log.exception(
                 "request_failed",
                 request_id=request_id,
                 method=scope["method"],
                 path=scope["path"],
-                exc_info=error,
             )
             if started:
                 raise
-            problem = ProblemError(ServiceCode.INTERNAL_ERROR, "the service made an error")
-            await problem.response()(scope, receive, sending)
+            failure = ProblemError(ServiceCode.INTERNAL_ERROR, "the service made an error")
+            await failure.response()(scope, receive, sending)
 
     async def _intake(self, scope: Scope, receive: Receive) -> Receive:
         """Decode the path, read the body, and hand both on as the layers below expect them."""
@@ -179,7 +181,7 @@ def _request_id(scope: Scope) -> str:
         if name == b"x-request-id" and _REQUEST_ID_GIVEN.fullmatch(value):
             given: bytes = value
             return given.decode("ascii")
-    return os.urandom(12).hex()
+    return f"{_PROCESS}{next(_COUNT):06x}"
 
 
 def _is_json(media_type: bytes) -> bool:

@@ -13,7 +13,7 @@ from runlease_service.api.answers import json_answer
 from runlease_service.api.models import Health, Lifecycle
 from runlease_service.api.parse import StrictRoute
 from runlease_service.api.problems import ServiceCode, unavailable
-from runlease_service.api.responses import EVERYWHERE, problems
+from runlease_service.api.responses import EVERYWHERE, responses
 from runlease_service.api.service import Service
 from runlease_service.database.base import DatabaseSetupError, DatabaseUnavailableError
 
@@ -35,7 +35,7 @@ _LIFECYCLE = json.dumps(
     operation_id="get_health",
     summary="Whether the process lives",
     response_model=None,
-    responses={200: {"model": Health, "description": "It lives."}} | problems(*EVERYWHERE),
+    responses=responses({200: {"model": Health, "description": "It lives."}}, *EVERYWHERE),
 )
 async def health() -> Response:
     """Never asks the database: a database that is away is no reason to restart the service."""
@@ -47,8 +47,9 @@ async def health() -> Response:
     operation_id="get_readiness",
     summary="Whether the service can serve",
     response_model=None,
-    responses={200: {"model": Health, "description": "It can."}}
-    | problems(*EVERYWHERE, ServiceCode.UNAVAILABLE),
+    responses=responses(
+        {200: {"model": Health, "description": "It can."}}, *EVERYWHERE, ServiceCode.UNAVAILABLE
+    ),
 )
 async def ready(request: Request) -> Response:
     """Asks the database whether it takes a write, and answers within two seconds."""
@@ -67,7 +68,7 @@ async def ready(request: Request) -> Response:
     operation_id="get_lifecycle",
     summary="The statuses and the legal edges",
     response_model=None,
-    responses={200: {"model": Lifecycle, "description": "The lifecycle."}} | problems(*EVERYWHERE),
+    responses=responses({200: {"model": Lifecycle, "description": "The lifecycle."}}, *EVERYWHERE),
 )
 async def lifecycle() -> Response:
     """What the rules are read from, for dashboards and other stores."""

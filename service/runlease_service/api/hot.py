@@ -9,7 +9,7 @@ test sends every request through both doors and compares the bytes of the answer
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from typing import Any, Final
+from typing import Final
 
 from pydantic import BaseModel, ValidationError
 from starlette.responses import Response
@@ -77,7 +77,7 @@ class HotDoor:
         endpoint: Endpoint,
         model: type[BaseModel],
         headers: frozenset[str],
-        **arguments: Any,
+        **arguments: object,
     ) -> Response:
         if not self._service.started:
             await self._service.start()

@@ -25,6 +25,7 @@ from runlease_service.api.bodies import (
     RenewBatchBody,
     RenewBody,
     TransitionBody,
+    given,
 )
 from runlease_service.api.conditions import (
     IdempotencyKey,
@@ -40,7 +41,7 @@ from runlease_service.api.problems import (
     problem_from_error,
     problem_from_validation,
 )
-from runlease_service.api.responses import FENCED, STORED, WITH_BODY, problems, record_response
+from runlease_service.api.responses import FENCED, STORED, WITH_BODY, record_response, responses
 from runlease_service.api.service import ServiceParam, is_created, record_of
 from runlease_service.executor import Answer
 
@@ -65,11 +66,11 @@ _COMMON = (*STORED, *WITH_BODY, Code.RUN_VALIDATION_ERROR, Code.RUN_CONFLICT)
     operation_id="acquire_run",
     summary="Take a run's lease",
     response_model=None,
-    responses={
-        200: record_response("The lease is granted, or this retry's own grant is found again."),
-        201: record_response("The run is made and its lease granted."),
-    }
-    | problems(
+    responses=responses(
+        {
+            200: record_response("The lease is granted, or this retry's own grant is found again."),
+            201: record_response("The run is made and its lease granted."),
+        },
         *_COMMON,
         Code.RUN_LEASE_HELD,
         Code.RUN_ALREADY_TERMINAL,
@@ -106,8 +107,12 @@ async def acquire(
     operation_id="renew_lease",
     summary="Renew a lease",
     response_model=None,
-    responses={200: record_response("The lease lasts its length from now.")}
-    | problems(*_COMMON, *FENCED, unreadable=True),
+    responses=responses(
+        {200: record_response("The lease lasts its length from now.")},
+        *_COMMON,
+        *FENCED,
+        unreadable=True,
+    ),
 )
 async def renew(
     service: ServiceParam, run_id: RunIdParam, body: RenewBody, if_match: IfMatch = None
@@ -131,8 +136,12 @@ async def renew(
     operation_id="fence_checkpoint",
     summary="Record a checkpoint under the fencing token",
     response_model=None,
-    responses={200: record_response("The reference is recorded; now write the snapshot.")}
-    | problems(*_COMMON, *FENCED, unreadable=True),
+    responses=responses(
+        {200: record_response("The reference is recorded; now write the snapshot.")},
+        *_COMMON,
+        *FENCED,
+        unreadable=True,
+    ),
 )
 async def fence_checkpoint(
     service: ServiceParam, run_id: RunIdParam, body: FenceCheckpointBody, if_match: IfMatch = None
@@ -162,15 +171,20 @@ async def fence_checkpoint(
     operation_id="transition_run",
     summary="Release, suspend or end a run",
     response_model=None,
-    responses={200: record_response("The run has the new status; the lease is given up.")}
-    | problems(*_COMMON, *FENCED, Code.RUN_INVALID_TRANSITION, unreadable=True),
+    responses=responses(
+        {200: record_response("The run has the new status; the lease is given up.")},
+        *_COMMON,
+        *FENCED,
+        Code.RUN_INVALID_TRANSITION,
+        unreadable=True,
+    ),
 )
 async def transition(
     service: ServiceParam, run_id: RunIdParam, body: TransitionBody, if_match: IfMatch = None
 ) -> Response:
     """`queued` releases the run unfinished, `suspended` lets it wait for approvals, `completed`,
     `failed` and `cancelled` end it. The same status at the same token converges."""
-    outcome = body.outcome
+    outcome = given(body.outcome)
     answer = await service.execute(
         Transition(
             run_id=run_id,
@@ -178,7 +192,7 @@ async def transition(
             owner=body.owner,
             fencing_token=body.fencing_token,
             to=RunStatus(body.to),
-            outcome=Outcome(outcome.code, outcome.message) if outcome else None,
+            outcome=None if outcome is None else Outcome(outcome.code, outcome.message),
             pending_approval_ids=tuple(body.pending_approval_ids or ()),
         )
     )
@@ -190,13 +204,18 @@ async def transition(
     operation_id="renew_leases",
     summary="Renew many leases of one owner",
     response_model=None,
-    responses={
-        200: {
-            "model": RenewResults,
-            "description": "One answer for each grant, in order: its record, or the problem.",
-        }
-    }
-    | problems(*STORED, *WITH_BODY, Code.RUN_VALIDATION_ERROR, unreadable=True),
+    responses=responses(
+        {
+            200: {
+                "model": RenewResults,
+                "description": "One answer for each grant, in order: its record, or the problem.",
+            }
+        },
+        *STORED,
+        *WITH_BODY,
+        Code.RUN_VALIDATION_ERROR,
+        unreadable=True,
+    ),
 )
 async def renew_batch(
     service: ServiceParam, body: RenewBatchBody, if_match: IfMatch = None
@@ -211,7 +230,7 @@ async def renew_batch(
     lease_ttl_ms = service.lease_ttl_ms(body.lease_ttl_ms)
     results: list[Answer | ProblemError | None] = [None] * len(body.leases)
     commands: dict[int, Renew] = {}
-    for index, lease in enumerate(body.leases):
+    for index, lease in enumerate(body.items()):
         if isinstance(lease, ValidationError):
             results[index] = problem_from_validation(lease.errors(include_input=False))
             continue

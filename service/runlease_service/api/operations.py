@@ -12,7 +12,7 @@ from runlease_service.api.bodies import MessageBody, ResumeBody
 from runlease_service.api.conditions import IfMatch, expected_version
 from runlease_service.api.leases import RunIdParam
 from runlease_service.api.parse import StrictRoute
-from runlease_service.api.responses import STORED, WITH_BODY, problems, record_response
+from runlease_service.api.responses import STORED, WITH_BODY, record_response, responses
 from runlease_service.api.service import ServiceParam, record_of
 
 router = APIRouter(tags=["operations"], route_class=StrictRoute)
@@ -32,7 +32,7 @@ _COMMON = (
     operation_id="cancel_run",
     summary="Cancel a run",
     response_model=None,
-    responses={200: record_response("The run is cancelled.")} | problems(*_COMMON, unreadable=True),
+    responses=responses({200: record_response("The run is cancelled.")}, *_COMMON, unreadable=True),
 )
 async def cancel(
     service: ServiceParam,
@@ -57,8 +57,13 @@ async def cancel(
     operation_id="resume_run",
     summary="Make a suspended or abandoned run eligible again",
     response_model=None,
-    responses={200: record_response("The run is queued.")}
-    | problems(*_COMMON, Code.RUN_LEASE_HELD, Code.RUN_INVALID_TRANSITION, unreadable=True),
+    responses=responses(
+        {200: record_response("The run is queued.")},
+        *_COMMON,
+        Code.RUN_LEASE_HELD,
+        Code.RUN_INVALID_TRANSITION,
+        unreadable=True,
+    ),
 )
 async def resume(
     service: ServiceParam,
@@ -84,8 +89,12 @@ async def resume(
     operation_id="revoke_lease",
     summary="Take the lease from a stuck worker",
     response_model=None,
-    responses={200: record_response("The run is queued; its last token is fenced.")}
-    | problems(*_COMMON, Code.RUN_INVALID_TRANSITION, unreadable=True),
+    responses=responses(
+        {200: record_response("The run is queued; its last token is fenced.")},
+        *_COMMON,
+        Code.RUN_INVALID_TRANSITION,
+        unreadable=True,
+    ),
 )
 async def revoke(
     service: ServiceParam,

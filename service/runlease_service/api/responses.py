@@ -23,6 +23,8 @@ _RETRY_AFTER: Final = {
     "description": "Seconds to wait before sending this again.",
     "schema": {"type": "integer", "minimum": 1, "examples": [1]},
 }
+RECORD_HEADERS: Final = {"ETag": _ETAG, "Runlease-Lease-Remaining-Ms": _REMAINING}
+"""Of every answer that goes with a record: its own, a problem's, or one that is not sent again."""
 _ALLOW: Final = {"description": "The methods that the path takes.", "schema": {"type": "string"}}
 
 EVERYWHERE: Final = (
@@ -40,18 +42,18 @@ def record_response(description: str) -> dict[str, Any]:
     return {
         "model": RunRecord,
         "description": description,
-        "headers": {"ETag": _ETAG, "Runlease-Lease-Remaining-Ms": _REMAINING},
+        "headers": RECORD_HEADERS,
     }
 
 
-def problems(*codes: Code | ServiceCode, unreadable: bool = False) -> Responses:
-    """The problems that an operation may answer, by status, each with its codes."""
+def responses(good: Responses, *codes: Code | ServiceCode, unreadable: bool = False) -> Responses:
+    """What an operation answers: `good`, and the problems by status, each with its codes."""
     by_status: dict[int, list[str]] = {}
     for code in codes:
         by_status.setdefault(STATUS[code], []).append(f"{code}: {TITLE[code]}.")
     if unreadable:
         by_status[400] = [f"{Code.RUN_VALIDATION_ERROR}: The body is no JSON that can be read."]
-    return {status: _problem(status, lines) for status, lines in sorted(by_status.items())}
+    return good | {status: _problem(status, lines) for status, lines in sorted(by_status.items())}
 
 
 def _problem(status: int, lines: list[str]) -> dict[str, Any]:
@@ -59,7 +61,7 @@ def _problem(status: int, lines: list[str]) -> dict[str, Any]:
     if status in (STATUS[Code.RUN_LEASE_HELD], STATUS[ServiceCode.UNAVAILABLE]):
         headers["Retry-After"] = _RETRY_AFTER
     if status in (STATUS[Code.RUN_LEASE_HELD], STATUS[Code.RUN_CONFLICT]):
-        headers["ETag"] = _ETAG
+        headers |= RECORD_HEADERS
     return {
         "description": "\n".join(lines),
         "headers": headers,

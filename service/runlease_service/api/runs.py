@@ -19,6 +19,7 @@ from runlease_core.fields import (
     LABELS_MAX,
     OWNER_LENGTH_MAX,
     RUN_ID_LENGTH_MAX,
+    check_counter,
     check_owner,
     check_run_id,
     check_text,
@@ -42,7 +43,7 @@ from runlease_service.api.leases import RunIdParam
 from runlease_service.api.models import RunPage
 from runlease_service.api.parse import StrictRoute
 from runlease_service.api.problems import ProblemError, ServiceCode, unavailable
-from runlease_service.api.responses import STORED, WITH_BODY, problems, record_response
+from runlease_service.api.responses import STORED, WITH_BODY, record_response, responses
 from runlease_service.api.service import ServiceParam, is_created, record_of
 from runlease_service.database.base import (
     DatabaseUnavailableError,
@@ -60,11 +61,11 @@ CURSOR_LENGTH_MAX = 4096
     operation_id="enqueue_run",
     summary="Make a queued run",
     response_model=None,
-    responses={
-        200: record_response("The run exists already; this is it, unchanged."),
-        201: record_response("The run is made."),
-    }
-    | problems(
+    responses=responses(
+        {
+            200: record_response("The run exists already; this is it, unchanged."),
+            201: record_response("The run is made."),
+        },
         *STORED,
         *WITH_BODY,
         Code.RUN_VALIDATION_ERROR,
@@ -131,8 +132,9 @@ class ListQuery(BaseModel):
     operation_id="list_runs",
     summary="List runs, newest first",
     response_model=None,
-    responses={200: {"model": RunPage, "description": "One page."}}
-    | problems(*STORED, Code.RUN_VALIDATION_ERROR),
+    responses=responses(
+        {200: {"model": RunPage, "description": "One page."}}, *STORED, Code.RUN_VALIDATION_ERROR
+    ),
 )
 async def list_runs(
     service: ServiceParam,
@@ -172,11 +174,19 @@ async def list_runs(
     operation_id="get_run",
     summary="Read a run without taking it",
     response_model=None,
-    responses={
-        200: record_response("The record as last committed."),
-        304: {"description": "The caller has this version already.", "headers": {}},
-    }
-    | problems(*STORED, Code.RUN_VALIDATION_ERROR, Code.RUN_NOT_FOUND, Code.RUN_CONFLICT),
+    responses=responses(
+        {
+            200: record_response("The record as last committed."),
+            304: {
+                "description": "The caller has this version already.",
+                "headers": RECORD_HEADERS,
+            },
+        },
+        *STORED,
+        Code.RUN_VALIDATION_ERROR,
+        Code.RUN_NOT_FOUND,
+        Code.RUN_CONFLICT,
+    ),
 )
 async def get_run(
     service: ServiceParam,
@@ -209,11 +219,11 @@ async def get_run(
     operation_id="put_run",
     summary="Store a record: create, or compare and set",
     response_model=None,
-    responses={
-        200: record_response("The record took the place of the expected version."),
-        201: record_response("The record is stored."),
-    }
-    | problems(
+    responses=responses(
+        {
+            200: record_response("The record took the place of the expected version."),
+            201: record_response("The record is stored."),
+        },
         *STORED,
         *WITH_BODY,
         Code.RUN_VALIDATION_ERROR,
@@ -270,8 +280,13 @@ class DeleteQuery(BaseModel):
     summary="Remove a run",
     response_model=None,
     status_code=204,
-    responses={204: {"description": "The run is gone, or was not there."}}
-    | problems(*STORED, Code.RUN_VALIDATION_ERROR, Code.RUN_CONFLICT, Code.RUN_LEASE_HELD),
+    responses=responses(
+        {204: {"description": "The run is gone, or was not there."}},
+        *STORED,
+        Code.RUN_VALIDATION_ERROR,
+        Code.RUN_CONFLICT,
+        Code.RUN_LEASE_HELD,
+    ),
 )
 async def delete_run(
     service: ServiceParam,
@@ -306,8 +321,7 @@ def _position(cursor: str) -> Position:
     try:
         text = base64.b64decode(cursor + "=" * (-len(cursor) % 4), altchars=b"-_", validate=True)
         created_at_ms, run_id = json.loads(text)
-        if type(created_at_ms) is not int or abs(created_at_ms) > COUNTER_MAX:
-            raise ValueError
+        check_counter(created_at_ms, "cursor", least=-COUNTER_MAX)
         return Position(created_at_ms, check_run_id(run_id))
     except (ValueError, TypeError, RunStoreError, RecursionError):
         raise malformed("cursor", "must be the nextCursor of an earlier page") from None

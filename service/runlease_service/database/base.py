@@ -80,6 +80,10 @@ class Page:
 class Database(Protocol):
     """One database. All methods raise DatabaseUnavailableError when it cannot answer."""
 
+    @property
+    def lanes(self) -> int:
+        """How many batches it takes at a time."""
+
     async def open(self) -> None:
         """Connect and check the schema. Raises DatabaseSetupError when it cannot be used."""
 

@@ -16,8 +16,8 @@ import asyncio
 import json
 import sqlite3
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import closing, contextmanager
 from datetime import datetime
 from pathlib import Path
 from typing import Any, Final, TypeVar
@@ -25,27 +25,19 @@ from typing import Any, Final, TypeVar
 import structlog
 from sqlalchemy import (
     Engine,
-    bindparam,
     create_engine,
-    delete,
     event,
-    func,
-    insert,
-    literal_column,
     select,
-    update,
 )
-from sqlalchemy.dialects import sqlite as dialect
 from sqlalchemy.engine import URL
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.exc import TimeoutError as PoolTimeoutError
-from sqlalchemy.schema import CreateIndex, CreateTable
-from sqlalchemy.sql import ClauseElement
 
 from runlease_core.decide import State
 from runlease_core.errors import RunIntegrityError
 from runlease_core.instant import ms_from_instant
 from runlease_core.record import RunRecord, Tombstone
+from runlease_service.database import statements
 from runlease_service.database.base import (
     Change,
     Corrupt,
@@ -59,18 +51,13 @@ from runlease_service.database.base import (
 from runlease_service.database.clock import Clock, DatabaseClock, GivenClock, HostClock
 from runlease_service.database.queries import select_page
 from runlease_service.database.schema import (
-    COLUMNS,
-    RENEWAL_COLUMNS,
     SCHEMA_VERSION,
     is_renewal,
     label_rows,
-    metadata,
     record_from_row,
     renewal_from_record,
     row_from_record,
-    run_labels,
     runs,
-    tombstones,
 )
 
 T = TypeVar("T")
@@ -93,73 +80,17 @@ _NETWORK_FILE_SYSTEMS: Final = frozenset(
         "smbfs",
     ]
 )
-_PRAGMAS: Final = ("PRAGMA synchronous=FULL", "PRAGMA cache_size=-65536")
-
-
-def _sql(statement: ClauseElement, paramstyle: str = "qmark") -> str:
-    return str(statement.compile(dialect=dialect.dialect(paramstyle=paramstyle)))
-
-
-def _values(names: Sequence[str]) -> dict[str, Any]:
-    return {name: bindparam(f"new_{name}") for name in names}
-
-
-# The hot statements, compiled once. One JSON parameter names all runs of a batch, so that the text
-# of the statement never changes with their number.
-_NAMED = select(func.json_each(bindparam("run_ids")).table_valued("value").c.value)
-_SELECT_RUNS: Final = _sql(select(runs).where(runs.c.run_id.in_(_NAMED)).order_by(runs.c.run_id))
-_SELECT_TOMBSTONES: Final = _sql(
-    select(tombstones.c.run_id, tombstones.c.fencing_token).where(tombstones.c.run_id.in_(_NAMED))
+_PRAGMAS: Final = (
+    "PRAGMA synchronous=FULL",
+    "PRAGMA cache_size=-65536",
+    "PRAGMA wal_autocheckpoint=0",  # see _checkpoint
 )
-_GUARD = (runs.c.run_id == bindparam("run"), runs.c.version == bindparam("was"))
-_INSERT_RUN: Final = _sql(insert(runs).values(_values(COLUMNS)))
-_UPDATE_RUN: Final = _sql(update(runs).values(_values(COLUMNS[1:])).where(*_GUARD))
-_RENEW_RUN: Final = _sql(update(runs).values(_values(RENEWAL_COLUMNS)).where(*_GUARD))
-_DELETE_RUN: Final = _sql(delete(runs).where(*_GUARD))
-_INSERT_LABEL: Final = _sql(
-    insert(run_labels).values(_values([column.name for column in run_labels.columns]))
-)
-_DELETE_LABELS: Final = _sql(delete(run_labels).where(run_labels.c.run_id == bindparam("run")))
-_TOMBSTONE = dialect.insert(tombstones).values(
-    _values([column.name for column in tombstones.columns])
-)
-_KEEP_TOMBSTONE: Final = _sql(
-    _TOMBSTONE.on_conflict_do_update(
-        index_elements=[tombstones.c.run_id],
-        set_={
-            "fencing_token": _TOMBSTONE.excluded.fencing_token,
-            "deleted_at": _TOMBSTONE.excluded.deleted_at,
-        },
-    )
-)
-_HELD = (runs.c.status == literal_column("'running'"), runs.c.lease_owner.is_not(None))
-_NEXT_VERSION = runs.c.version + literal_column("1")
-_MOVE_LEASES: Final = _sql(
-    update(runs)
-    .values(
-        version=_NEXT_VERSION,
-        lease_acquired_at=runs.c.lease_acquired_at + bindparam("moved"),
-        lease_expires_at=runs.c.lease_expires_at + bindparam("moved"),
-        updated_at=bindparam("now"),
-    )
-    .where(*_HELD),
-    paramstyle="named",
-)
-_CUT_LEASES: Final = _sql(
-    update(runs)
-    .values(
-        version=_NEXT_VERSION,
-        lease_acquired_at=bindparam("now"),
-        lease_expires_at=bindparam("now") + runs.c.lease_expires_at - runs.c.lease_acquired_at,
-        updated_at=bindparam("now"),
-    )
-    .where(*_HELD, runs.c.lease_acquired_at > bindparam("now")),
-    paramstyle="named",
-)
+CHECKPOINT_WRITES: Final = 4000
+"""After how many written rows the write-ahead log is copied back into the file."""
 
 
 class SQLiteDatabase:
-    """One SQLite file. `lanes` is one: a file has one writer.
+    """One SQLite file. One lane: a file has one writer.
 
     Args:
         url: `sqlite:///relative/path` or `sqlite:////absolute/path`.
@@ -167,8 +98,6 @@ class SQLiteDatabase:
         wait_ms_max: How long to wait for another process's lock, in milliseconds.
         read_connections_max: How many readers at most.
     """
-
-    lanes = 1
 
     def __init__(
         self,
@@ -184,11 +113,17 @@ class SQLiteDatabase:
         self._writing = ThreadPoolExecutor(1, "runlease-write")
         self._reading = ThreadPoolExecutor(read_connections_max, "runlease-read")
         self._read_connections_max = read_connections_max
+        self._written = 0
+        self._copying: Future[None] | None = None
         self._connection: sqlite3.Connection | None = None
         self._clock: DatabaseClock | None = None
         self._engine: Engine | None = None
 
     # The seam.
+
+    @property
+    def lanes(self) -> int:
+        return 1
 
     async def open(self) -> None:
         await self._on(self._writing, self._open)
@@ -249,7 +184,7 @@ class SQLiteDatabase:
         )
 
         @event.listens_for(engine, "connect")
-        def only_read(connection: Any, _: object) -> None:
+        def only_read(connection: sqlite3.Connection, _: object) -> None:
             connection.execute("PRAGMA query_only=ON")
 
         return engine
@@ -263,7 +198,7 @@ class SQLiteDatabase:
                     f"{SCHEMA_VERSION}); run that one"
                 )
             if found == 0:
-                for statement in _schema_statements():
+                for statement in statements.schema():
                     connection.execute(statement)
                 connection.execute(f"PRAGMA user_version={SCHEMA_VERSION}")
 
@@ -275,8 +210,8 @@ class SQLiteDatabase:
         with _transaction(connection):
             now_ms = ms_from_instant(clock.now())
             if clock.moved_ms:
-                connection.execute(_MOVE_LEASES, {"moved": clock.moved_ms, "now": now_ms})
-            connection.execute(_CUT_LEASES, {"now": now_ms})
+                connection.execute(statements.MOVE_LEASES, {"moved": clock.moved_ms, "now": now_ms})
+            connection.execute(statements.CUT_LEASES, {"now": now_ms})
 
     def _apply(self, run_ids: Sequence[str], judge: Judge) -> None:
         connection, clock = self._connection, self._clock
@@ -286,17 +221,37 @@ class SQLiteDatabase:
             changes = judge(self._load(connection, run_ids), clock.now())
             if changes:
                 self._save(connection, changes, ms_from_instant(clock.now()))
+        self._checkpoint(connection, len(changes))
+
+    def _checkpoint(self, connection: sqlite3.Connection, written: int) -> None:
+        """Copy the write-ahead log back beside the writing, not in its way.
+
+        SQLite would do it inside whichever COMMIT passes a bound, which makes one batch in thirty
+        wait for it. So a reading thread does, while batches go on; the writer then copies the few
+        pages that came meanwhile, after which the log starts again from its beginning."""
+        self._written += written
+        if self._copying is None:
+            if self._written >= CHECKPOINT_WRITES:
+                self._written = 0
+                self._copying = self._reading.submit(self._copy_log)
+        elif self._copying.done():
+            self._copying = None
+            _copy_log(connection)
+
+    def _copy_log(self) -> None:
+        with closing(self._connect()) as connection:
+            _copy_log(connection)
 
     @staticmethod
     def _load(connection: sqlite3.Connection, run_ids: Sequence[str]) -> dict[str, State | Corrupt]:
         states: dict[str, State | Corrupt] = dict.fromkeys(run_ids)
-        for row in connection.execute(_SELECT_RUNS, (_json(run_ids),)):
+        for row in connection.execute(statements.SELECT_RUNS, (_json(run_ids),)):
             try:
                 states[row[0]] = record_from_row(row)
             except RunIntegrityError as error:
                 states[row[0]] = Corrupt(error.detail)
         if absent := [run_id for run_id, state in states.items() if state is None]:
-            for run_id, token in connection.execute(_SELECT_TOMBSTONES, (_json(absent),)):
+            for run_id, token in connection.execute(statements.SELECT_TOMBSTONES, (_json(absent),)):
                 states[run_id] = Tombstone(run_id, token)
         return states
 
@@ -304,15 +259,18 @@ class SQLiteDatabase:
     def _save(connection: sqlite3.Connection, changes: Mapping[str, Change], now_ms: int) -> None:
         inserts, updates, renewals, deletes, old_labels, labels, tombs = _sorted(changes, now_ms)
         for statement, rows in (
-            (_DELETE_RUN, deletes),
-            (_INSERT_RUN, inserts),
-            (_UPDATE_RUN, updates),
-            (_RENEW_RUN, renewals),
-            (_KEEP_TOMBSTONE, tombs),
+            (statements.DELETE_RUN, deletes),
+            (statements.INSERT_RUN, inserts),
+            (statements.UPDATE_RUN, updates),
+            (statements.RENEW_RUN, renewals),
+            (statements.KEEP_TOMBSTONE, tombs),
         ):
             if rows and connection.executemany(statement, rows).rowcount != len(rows):
                 raise AssertionError("a row changed under the write lock")
-        for statement, rows in ((_DELETE_LABELS, old_labels), (_INSERT_LABEL, labels)):
+        for statement, rows in (
+            (statements.DELETE_LABELS, old_labels),
+            (statements.INSERT_LABEL, labels),
+        ):
             if rows:
                 connection.executemany(statement, rows)
 
@@ -361,13 +319,6 @@ def _json(run_ids: Sequence[str]) -> str:
     return json.dumps(run_ids)
 
 
-def _schema_statements() -> Iterator[str]:
-    for table in metadata.sorted_tables:
-        yield _sql(CreateTable(table))
-        for index in sorted(table.indexes, key=lambda index: str(index.name)):
-            yield _sql(CreateIndex(index))
-
-
 def _sorted(changes: Mapping[str, Change], now_ms: int) -> tuple[list[tuple[Any, ...]], ...]:
     """The rows for each statement of `_save`, in run id order."""
     inserts, updates, renewals, deletes, old_labels, labels, tombs = ([] for _ in range(7))
@@ -391,6 +342,14 @@ def _sorted(changes: Mapping[str, Change], now_ms: int) -> tuple[list[tuple[Any,
                 old_labels.append((run_id,))
                 labels.extend(label_rows(after))
     return inserts, updates, renewals, deletes, old_labels, labels, tombs
+
+
+def _copy_log(connection: sqlite3.Connection) -> None:
+    try:
+        connection.execute("PRAGMA wal_checkpoint(PASSIVE)")
+    except sqlite3.Error as error:
+        # The log keeps what was not copied, and the next one tries again.
+        log.warning("log_not_copied", error=str(error))
 
 
 @contextmanager

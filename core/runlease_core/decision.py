@@ -1,0 +1,81 @@
+"""What the rules answer: write, converged or refused; and the refusals that several rules share."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from runlease_core.commands import Fenced
+from runlease_core.errors import Code
+from runlease_core.instant import format_instant
+from runlease_core.record import Lease, RunRecord, Tombstone
+
+State = RunRecord | Tombstone | None
+
+
+@dataclass(frozen=True, slots=True)
+class Refused:
+    """A rule said no. `record` is the one it was judged against, if there is one."""
+
+    code: Code
+    detail: str
+    record: RunRecord | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Converged:
+    """The command's effect is already there: answer with this record, write nothing."""
+
+    record: RunRecord | None
+
+
+@dataclass(frozen=True, slots=True)
+class Write:
+    """Store `next` in place of the state that was judged.
+
+    `created` marks a run that did not exist. With `refusal` the write stands and the caller is
+    refused all the same: the attempts of a run are used up.
+    """
+
+    next: RunRecord | Tombstone
+    created: bool = False
+    refusal: Refused | None = None
+
+
+Decision = Write | Converged | Refused
+
+
+def finished(record: RunRecord) -> Refused:
+    """Terminal is for ever."""
+    return Refused(Code.RUN_ALREADY_TERMINAL, f"the run is {record.status} and stays so", record)
+
+
+def held(record: RunRecord, lease: Lease) -> Refused:
+    """Another owner may not have it before the lease runs out."""
+    return Refused(
+        Code.RUN_LEASE_HELD,
+        f"held by {lease.owner} until {format_instant(lease.expires_at)}; "
+        "try again after that, or cancel or revoke the run",
+        record,
+    )
+
+
+def lost(record: RunRecord | None, command: Fenced) -> Refused:
+    """Owner and token do not hold the run."""
+    if record is None:
+        return Refused(Code.RUN_LEASE_LOST, "the run does not exist; stop working on it")
+    return Refused(
+        Code.RUN_LEASE_LOST,
+        f"fencing token {command.fencing_token} of {command.owner} does not hold this run; "
+        "stop working on it",
+        record,
+    )
+
+
+def not_found() -> Refused:
+    """Operators name runs that exist."""
+    return Refused(Code.RUN_NOT_FOUND, "there is no such run")
+
+
+def breaks(record: RunRecord, detail: str) -> Refused:
+    """The record would break what section 7 says is always true."""
+    return Refused(Code.RUN_INVALID_TRANSITION, detail, record)

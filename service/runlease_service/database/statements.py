@@ -1,0 +1,94 @@
+"""SQLite's statements, written in SQLAlchemy Core and compiled once.
+
+The writer runs them on the driver itself: compiling, and binding by name, would cost more than the
+statements do.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any, Final
+
+from sqlalchemy import bindparam, delete, func, insert, literal_column, select, update
+from sqlalchemy.dialects import sqlite as dialect
+from sqlalchemy.schema import CreateIndex, CreateTable
+from sqlalchemy.sql import ClauseElement
+
+from runlease_service.database.schema import (
+    COLUMNS,
+    RENEWAL_COLUMNS,
+    metadata,
+    run_labels,
+    runs,
+    tombstones,
+)
+
+
+def _sql(statement: ClauseElement, paramstyle: str = "qmark") -> str:
+    return str(statement.compile(dialect=dialect.dialect(paramstyle=paramstyle)))
+
+
+def _values(names: Sequence[str]) -> dict[str, Any]:
+    return {name: bindparam(f"new_{name}") for name in names}
+
+
+# The hot statements, compiled once. One JSON parameter names all runs of a batch, so that the text
+# of the statement never changes with their number.
+_NAMED = select(func.json_each(bindparam("run_ids")).table_valued("value").c.value)
+SELECT_RUNS: Final = _sql(select(runs).where(runs.c.run_id.in_(_NAMED)).order_by(runs.c.run_id))
+SELECT_TOMBSTONES: Final = _sql(
+    select(tombstones.c.run_id, tombstones.c.fencing_token).where(tombstones.c.run_id.in_(_NAMED))
+)
+_GUARD = (runs.c.run_id == bindparam("run"), runs.c.version == bindparam("was"))
+INSERT_RUN: Final = _sql(insert(runs).values(_values(COLUMNS)))
+UPDATE_RUN: Final = _sql(update(runs).values(_values(COLUMNS[1:])).where(*_GUARD))
+RENEW_RUN: Final = _sql(update(runs).values(_values(RENEWAL_COLUMNS)).where(*_GUARD))
+DELETE_RUN: Final = _sql(delete(runs).where(*_GUARD))
+INSERT_LABEL: Final = _sql(
+    insert(run_labels).values(_values([column.name for column in run_labels.columns]))
+)
+DELETE_LABELS: Final = _sql(delete(run_labels).where(run_labels.c.run_id == bindparam("run")))
+_TOMBSTONE = dialect.insert(tombstones).values(
+    _values([column.name for column in tombstones.columns])
+)
+KEEP_TOMBSTONE: Final = _sql(
+    _TOMBSTONE.on_conflict_do_update(
+        index_elements=[tombstones.c.run_id],
+        set_={
+            "fencing_token": _TOMBSTONE.excluded.fencing_token,
+            "deleted_at": _TOMBSTONE.excluded.deleted_at,
+        },
+    )
+)
+_HELD = (runs.c.status == literal_column("'running'"), runs.c.lease_owner.is_not(None))
+_NEXT_VERSION = runs.c.version + literal_column("1")
+MOVE_LEASES: Final = _sql(
+    update(runs)
+    .values(
+        version=_NEXT_VERSION,
+        lease_acquired_at=runs.c.lease_acquired_at + bindparam("moved"),
+        lease_expires_at=runs.c.lease_expires_at + bindparam("moved"),
+        updated_at=bindparam("now"),
+    )
+    .where(*_HELD),
+    paramstyle="named",
+)
+CUT_LEASES: Final = _sql(
+    update(runs)
+    .values(
+        version=_NEXT_VERSION,
+        lease_acquired_at=bindparam("now"),
+        lease_expires_at=bindparam("now") + runs.c.lease_expires_at - runs.c.lease_acquired_at,
+        updated_at=bindparam("now"),
+    )
+    .where(*_HELD, runs.c.lease_acquired_at > bindparam("now")),
+    paramstyle="named",
+)
+
+
+def schema() -> Iterator[str]:
+    """What makes the tables."""
+    for table in metadata.sorted_tables:
+        yield _sql(CreateTable(table))
+        for index in sorted(table.indexes, key=lambda index: str(index.name)):
+            yield _sql(CreateIndex(index))
