@@ -36,12 +36,12 @@ bench: $(VENV)/dev.stamp ## throughput and latency of this machine; flags with A
 
 generate: $(VENV)/dev.stamp ## write openapi.yaml from the code
 	@new=$$(mktemp) && trap 'rm -f "$$new"' EXIT \
-	&& $(BIN)/python -m runlease_service.api.openapi > "$$new" \
+	&& $(BIN)/runlease openapi > "$$new" \
 	&& chmod 644 "$$new" && mv "$$new" openapi.yaml
 
 verify: $(VENV)/dev.stamp ## fail when openapi.yaml is not what the code says
 	@new=$$(mktemp) && trap 'rm -f "$$new"' EXIT \
-	&& $(BIN)/python -m runlease_service.api.openapi > "$$new" \
+	&& $(BIN)/runlease openapi > "$$new" \
 	&& { diff -u openapi.yaml "$$new" \
 	     || { echo 'openapi.yaml is not what the code says; run: make generate' >&2; exit 1; }; }
 

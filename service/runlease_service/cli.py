@@ -138,6 +138,15 @@ cast("Any", _serve).__signature__ = _signature()
 commands.command("serve")(_serve)
 
 
+@commands.command("openapi")
+def _openapi() -> None:
+    """Print the OpenAPI document of this version as YAML."""
+    from runlease_service.api.openapi import to_yaml  # noqa: PLC0415 - FastAPI is slow to import
+    from runlease_service.app import create_app  # noqa: PLC0415 - likewise
+
+    typer.echo(to_yaml(create_app().openapi()), nl=False)
+
+
 def _hand_down(flags: Mapping[str, str | bool]) -> None:
     for name, value in flags.items():
         variable = environment_variable(name)

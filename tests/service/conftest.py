@@ -13,6 +13,7 @@ from tests.service.fixtures import (
     make_client,
     make_server,
     new_database,
+    quiet_log,
 )
 
 __all__ = [
@@ -26,4 +27,5 @@ __all__ = [
     "make_client",
     "make_server",
     "new_database",
+    "quiet_log",
 ]

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import AsyncExitStack, ExitStack
 from pathlib import Path
@@ -10,6 +11,7 @@ from typing import Any, Protocol
 
 import httpx
 import pytest
+import structlog
 from fastapi import FastAPI
 
 from runlease_service.app import create_app
@@ -34,6 +36,7 @@ __all__ = [
     "make_client",
     "make_server",
     "new_database",
+    "quiet_log",
 ]
 
 DatabaseMaker = Callable[[], TestDatabase]
@@ -91,7 +94,15 @@ def clock() -> ManualClock:
 
 
 @pytest.fixture
-async def make_app(database: TestDatabase) -> AsyncIterator[AppMaker]:
+def quiet_log() -> Iterator[None]:
+    """Thousands of requests would write a line each; what is logged is tested elsewhere."""
+    structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.CRITICAL))
+    yield
+    structlog.reset_defaults()
+
+
+@pytest.fixture
+async def make_app(quiet_log: None, database: TestDatabase) -> AsyncIterator[AppMaker]:
     """Applications on the test's database, unless another is named; stopped after the test."""
     apps: list[FastAPI] = []
 

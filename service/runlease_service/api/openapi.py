@@ -13,7 +13,7 @@ from fastapi.openapi.utils import get_openapi
 
 from runlease_service.api.models import Problem
 
-DESCRIPTION: Final = """\
+DESCRIPTION: Final = """
 `runlease` holds one authoritative record per run: status, lease, fencing token, version. A worker
 acquires a run before it works on it, renews while it works, and sends its owner and fencing token
 with every write; a worker that was taken over is refused.
@@ -41,9 +41,25 @@ def install_openapi(app: FastAPI) -> None:
     app.openapi = document  # type: ignore[method-assign]
 
 
+class _Dumper(yaml.SafeDumper):
+    """YAML for readers: text of several lines as a block."""
+
+    def ignore_aliases(self, data: object) -> bool:  # noqa: ARG002 (every part stands in its place)
+        return True
+
+
+def _text(dumper: yaml.SafeDumper, text: str) -> yaml.ScalarNode:
+    return dumper.represent_scalar(
+        "tag:yaml.org,2002:str", text, style="|" if "\n" in text else None
+    )
+
+
+_Dumper.add_representer(str, _text)
+
+
 def to_yaml(document: dict[str, Any]) -> str:
     """The document as YAML, the same text for the same document."""
-    return yaml.safe_dump(document, sort_keys=False, allow_unicode=True, width=100)
+    return yaml.dump(document, Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=100)
 
 
 def _document(app: FastAPI) -> dict[str, Any]:
@@ -51,7 +67,7 @@ def _document(app: FastAPI) -> dict[str, Any]:
         title=app.title,
         version=app.version,
         summary=app.summary,
-        description=app.description,
+        description=_unfold(app.description.strip()),
         license_info={"name": "Apache-2.0", "identifier": "Apache-2.0"},
         tags=TAGS,
         routes=app.routes,
@@ -61,4 +77,23 @@ def _document(app: FastAPI) -> dict[str, Any]:
     schemas |= {name: schemas.get(name, schema) for name, schema in problem.pop("$defs").items()}
     schemas[Problem.__name__] = problem
     document["components"]["schemas"] = dict(sorted(schemas.items()))
+    for path in document["paths"].values():
+        for operation in path.values():
+            operation["description"] = _unfold(operation["description"])
+            for parameter in operation.get("parameters", ()):
+                parameter["schema"] = _of_parameter(parameter["schema"])
     return document
+
+
+def _unfold(text: str) -> str:
+    """A docstring's lines as paragraphs."""
+    return "\n\n".join(" ".join(part.split()) for part in text.split("\n\n"))
+
+
+def _of_parameter(schema: dict[str, Any]) -> dict[str, Any]:
+    """A parameter that is not sent is absent: there is no null in a header or a query."""
+    options = [option for option in schema.get("anyOf", ()) if option.get("type") != "null"]
+    kept = {
+        key: value for key, value in schema.items() if key not in ("anyOf", "title", "description")
+    }
+    return options[0] | kept if len(options) == 1 else kept

@@ -25,7 +25,6 @@ _RETRY_AFTER: Final = {
 }
 RECORD_HEADERS: Final = {"ETag": _ETAG, "Runlease-Lease-Remaining-Ms": _REMAINING}
 """Of every answer that goes with a record: its own, a problem's, or one that is not sent again."""
-_ALLOW: Final = {"description": "The methods that the path takes.", "schema": {"type": "string"}}
 
 EVERYWHERE: Final = (
     ServiceCode.REQUEST_TIMEOUT,
@@ -67,6 +66,3 @@ def _problem(status: int, lines: list[str]) -> dict[str, Any]:
         "headers": headers,
         "content": {MEDIA_TYPE: {"schema": {"$ref": f"#/components/schemas/{Problem.__name__}"}}},
     }
-
-
-ALLOW_HEADER: Final = _ALLOW

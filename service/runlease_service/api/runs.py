@@ -43,7 +43,13 @@ from runlease_service.api.leases import RunIdParam
 from runlease_service.api.models import RunPage
 from runlease_service.api.parse import StrictRoute
 from runlease_service.api.problems import ProblemError, ServiceCode, unavailable
-from runlease_service.api.responses import STORED, WITH_BODY, record_response, responses
+from runlease_service.api.responses import (
+    RECORD_HEADERS,
+    STORED,
+    WITH_BODY,
+    record_response,
+    responses,
+)
 from runlease_service.api.service import ServiceParam, is_created, record_of
 from runlease_service.database.base import (
     DatabaseUnavailableError,
