@@ -142,6 +142,8 @@ class Transition(Fenced):
 
     def __post_init__(self) -> None:
         Fenced.__post_init__(self)
+        if not isinstance(self.to, RunStatus):
+            raise malformed("to", "must be one of " + ", ".join(RunStatus))
         if self.to is RunStatus.RUNNING:
             raise malformed("to", "must not be running: acquire the run instead")
         if self.outcome is not None and self.to in (RunStatus.QUEUED, RunStatus.SUSPENDED):

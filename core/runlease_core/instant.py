@@ -14,7 +14,7 @@ from runlease_core.fields import malformed
 
 _RFC_3339 = re.compile(
     r"([0-9]{4}-[0-9]{2}-[0-9]{2})[Tt ]([0-9]{2}:[0-9]{2}:[0-9]{2})"
-    r"(?:\.([0-9]{1,32}))?([Zz]|[+-][0-9]{2}:[0-9]{2})"
+    r"(?:\.([0-9]{1,32}))?([Zz]|[+-][0-9]{2}:[0-5][0-9])"
 )
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MILLISECOND = timedelta(milliseconds=1)

@@ -25,6 +25,7 @@ from runlease_core.instant import parse_instant
 from runlease_core.lifecycle import EDGES, RunStatus
 from runlease_core.record import CheckpointRef, Lease, Outcome, RunRecord, Suspension
 
+KEY_SHOWN_MAX: Final = 80
 _REQUIRED: Final = frozenset(
     {
         "schema",
@@ -50,7 +51,7 @@ def _fields(
     if missing := sorted(required - data.keys()):
         raise malformed(_join(name, missing[0]), "is missing")
     if unknown := sorted(map(str, data.keys() - required - optional)):
-        raise malformed(_join(name, unknown[0][:80]), "is not a known field")
+        raise malformed(_join(name, _shown(unknown[0])), "is not a known field")
     return data
 
 
@@ -186,10 +187,20 @@ def strict_json(text: str | bytes) -> object:
 def _unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     known = dict(pairs)
     if len(known) != len(pairs):
-        keys = [key for key, _ in pairs]
-        twice = next(key for key in keys if keys.count(key) > 1)
-        raise malformed(twice[:80], "appears twice in one object")
+        twice, seen = "", set[str]()
+        for key, _ in pairs:
+            if key in seen:
+                twice = key
+                break
+            seen.add(key)
+        raise malformed(_shown(twice), "appears twice in one object")
     return known
+
+
+def _shown(key: str) -> str:
+    """A key of the caller's as an answer may show it: bounded, and without what cannot be sent."""
+    shown = (char if char.isprintable() else ascii(char)[1:-1] for char in key[:KEY_SHOWN_MAX])
+    return "".join(shown)[:KEY_SHOWN_MAX]
 
 
 def _no_constant(name: str) -> None:

@@ -25,10 +25,10 @@ from runlease_service.api.openapi import DESCRIPTION, install_openapi
 from runlease_service.api.problems import (
     ProblemError,
     ServiceCode,
+    database_unusable,
     problem_from_error,
     problem_from_status,
     problem_from_validation,
-    unavailable,
 )
 from runlease_service.api.service import Service
 from runlease_service.database import connect
@@ -117,7 +117,7 @@ def _install_problems(app: FastAPI) -> None:
 
     @app.exception_handler(DatabaseSetupError)
     async def away(_: Request, _error: DatabaseSetupError) -> Response:
-        return unavailable("the database cannot be used").response()
+        return database_unusable().response()
 
     @app.exception_handler(HTTPException)
     async def known(request: Request, error: HTTPException) -> Response:

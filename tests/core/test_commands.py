@@ -176,7 +176,7 @@ def test_approval_ids_are_checked() -> None:
 def test_an_operators_message_is_checked(kind: Callable[..., AnyCommand]) -> None:
     assert refused_field(lambda: kind(run_id=RUN, message="\0")) == "message"
     assert refused_field(lambda: kind(run_id=RUN, message="m" * 4097)) == "message"
-    assert kind(run_id=RUN, message="")
+    assert kind(run_id=RUN, message="").run_id == RUN
 
 
 def test_a_raw_record_is_filed_under_its_own_id() -> None:
@@ -204,9 +204,10 @@ def test_a_swap_names_a_version(expected: Existing | None) -> None:
 
 
 @given(strategies.commands())
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30, deadline=None)
 def test_every_command_of_the_strategies_can_be_judged(command: AnyCommand) -> None:
-    assert decide(None, command, NOW)
+    decide(None, command, NOW)
+
     assert replace(command) == command
 
 

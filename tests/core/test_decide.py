@@ -108,16 +108,15 @@ def test_every_state_and_command(command: str, state: str, answer: str) -> None:
             pytest.fail(f"no such answer: {answer}")
 
 
-@pytest.mark.parametrize(("command", "state", "answer"), decision_table.ROWS)
+WRITES = [row for row in decision_table.ROWS if row[2].split()[0] in {"new", *RunStatus}]
+
+
+@pytest.mark.parametrize(("command", "state", "answer"), WRITES)
 def test_what_a_write_leaves_besides_its_counters(command: str, state: str, answer: str) -> None:
     before = STATES[state]
-    decision = decide(before, command_named(command, before), NOW)
-    if not isinstance(decision, Write) or not isinstance(decision.next, RunRecord):
-        return
-    if answer == "as given":
-        return
     record = before if isinstance(before, RunRecord) else None
-    new = decision.next
+
+    new = written(decide(before, command_named(command, before), NOW))
 
     leases = command in ("acquire", "renew", "fence-checkpoint")
     assert new.lease == (lease("a", 1_000) if leases else None)
@@ -126,25 +125,24 @@ def test_what_a_write_leaves_besides_its_counters(command: str, state: str, answ
         "cancel": record.suspension if record else None,
     }
     assert new.suspension == suspension.get(command)
-    if command == "cancel":
-        assert new.outcome == Outcome("cancelled", "superseded")
-    else:
-        ends = command in ("to completed", "to failed", "to cancelled")
-        assert new.outcome == (OUTCOME if ends else None)
+    ends = command in ("to completed", "to failed", "to cancelled")
+    cancelled = Outcome("cancelled", "superseded") if command == "cancel" else None
+    assert new.outcome == (OUTCOME if ends else cancelled)
     kept = record.checkpoint_ref if record else None
     assert new.checkpoint_ref == (NEXT_CHECKPOINT if command == "fence-checkpoint" else kept)
 
 
-@pytest.mark.parametrize(("command", "state", "answer"), decision_table.ROWS)
-def test_every_row_keeps_the_promises_of_section_7(command: str, state: str, answer: str) -> None:
+@pytest.mark.parametrize("state", STATES)
+def test_every_row_keeps_the_promises_of_section_7(state: str) -> None:
     before = STATES[state]
-    given_command = command_named(command, before)
+    for name in decision_table.COMMANDS:
+        command = command_named(name, before)
 
-    decision = decide(before, given_command, NOW)
+        decision = decide(before, command, NOW)
 
-    after = decision.next if isinstance(decision, Write) else before
-    refused = decision.code if isinstance(decision, Refused) else None
-    check_step(before, given_command, after, NOW, refused)
+        after = decision.next if isinstance(decision, Write) else before
+        refused = decision.code if isinstance(decision, Refused) else None
+        check_step(before, command, after, NOW, refused)
 
 
 @given(
@@ -152,7 +150,7 @@ def test_every_row_keeps_the_promises_of_section_7(command: str, state: str, ans
     strategies.commands(RUN),
     strategies.instants(),
 )
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=60, deadline=None)
 def test_any_state_and_command_get_an_answer_that_is_always_the_same(
     state: State, command: AnyCommand, now: datetime
 ) -> None:
@@ -213,38 +211,35 @@ def test_only_the_owner_with_the_token_holds_the_run(
 
 # Expected versions
 
-EVERY_COMMAND = [name for name in decision_table.COMMANDS if name != "compareAndSet"]
+VERSIONED = [name for name in decision_table.COMMANDS if name != "compareAndSet"]
+RUNS = {name: state for name, state in STATES.items() if isinstance(state, RunRecord)}
 
 
-@pytest.mark.parametrize("name", EVERY_COMMAND)
-@pytest.mark.parametrize("state", [name for name in STATES if name not in ("absent", "tombstone")])
+@pytest.mark.parametrize("name", VERSIONED)
 def test_another_version_than_the_expected_one_is_a_conflict_before_anything_else(
-    name: str, state: str
+    name: str,
 ) -> None:
-    record = STATES[state]
-    assert isinstance(record, RunRecord)
-    command = command_named(name, record)
+    for record in RUNS.values():
+        for stale in (0, record.version - 1, record.version + 1):
+            command = replace(command_named(name, record), expected_version=stale)
 
-    for stale in (0, record.version - 1, record.version + 1):
-        decision = decide(record, replace(command, expected_version=stale), NOW)
+            decision = decide(record, command, NOW)
 
-        assert refusal(decision) is Code.RUN_CONFLICT
-        assert isinstance(decision, Refused)
-        assert decision.record == record
+            assert isinstance(decision, Refused)
+            assert (decision.code, decision.record) == (Code.RUN_CONFLICT, record)
 
 
 @pytest.mark.parametrize("expected", [5, Existing.ANY_VERSION])
-@pytest.mark.parametrize("name", EVERY_COMMAND)
-@pytest.mark.parametrize("state", [name for name in STATES if name not in ("absent", "tombstone")])
+@pytest.mark.parametrize("name", VERSIONED)
 def test_the_expected_version_changes_no_answer_when_it_is_there(
-    name: str, state: str, expected: int | Existing
+    name: str, expected: int | Existing
 ) -> None:
-    record = STATES[state]
-    command = command_named(name, record)
+    for record in RUNS.values():
+        command = command_named(name, record)
 
-    assert decide(record, replace(command, expected_version=expected), NOW) == decide(
-        record, command, NOW
-    )
+        plain = decide(record, command, NOW)
+
+        assert decide(record, replace(command, expected_version=expected), NOW) == plain
 
 
 @pytest.mark.parametrize("expected", [0, 5, Existing.ANY_VERSION])

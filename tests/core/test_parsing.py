@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from runlease_core.errors import Code, RunIntegrityError, RunStoreError, RunValidationError
+from runlease_core.errors import Code, RunIntegrityError, RunValidationError
 from runlease_core.lifecycle import RunStatus
 from runlease_core.parsing import (
     parse_checkpoint_ref,
@@ -22,7 +22,7 @@ from runlease_core.parsing import (
     stored_record,
     strict_json,
 )
-from runlease_core.record import Outcome, record_to_text
+from runlease_core.record import Outcome, RunRecord, record_to_text
 from tests.core.examples import LIVE, QUEUED, SUSPENDED, run
 
 FAILED = run(RunStatus.FAILED, outcome=Outcome("error", "it broke"))
@@ -76,23 +76,13 @@ def refusal_of(data: object) -> str:
     return sent.value.field
 
 
-COUNTERS = [
-    (LIVE, "version"),
-    (LIVE, "attempt"),
-    (LIVE, "fencingToken"),
-    (LIVE, "maxAttempts"),
-    (LIVE, "checkpointRef.snapshotVersion"),
-]
+COUNTERS = ["version", "attempt", "fencingToken", "maxAttempts", "checkpointRef.snapshotVersion"]
 
 
-@pytest.mark.parametrize("value", NO_COUNTERS, ids=lambda value: repr(value)[:20])
-@pytest.mark.parametrize(("record", "path"), COUNTERS)
-def test_a_counter_is_an_integer_that_every_reader_keeps(
-    record: Any,  # noqa: ANN401 (a table's column)
-    path: str,
-    value: object,
-) -> None:
-    assert refusal_of(changed(record.to_json(), path, value)) == path
+@pytest.mark.parametrize("path", COUNTERS)
+def test_a_counter_is_an_integer_that_every_reader_keeps(path: str) -> None:
+    for value in NO_COUNTERS:
+        assert refusal_of(changed(LIVE.to_json(), path, value)) == path
 
 
 @pytest.mark.parametrize("path", ["version", "attempt", "maxAttempts"])
@@ -132,7 +122,7 @@ def test_a_number_of_very_many_digits_is_refused() -> None:
     ],
 )
 def test_text_is_a_string_without_control_characters_and_lone_surrogates(
-    record: Any,  # noqa: ANN401 (a table's column)
+    record: RunRecord,
     path: str,
     value: object,
 ) -> None:
@@ -183,7 +173,7 @@ def test_the_schema_is_one(value: object) -> None:
 )
 @pytest.mark.parametrize("value", [None, 1, "x", True, [], [["team", "blue"]]])
 def test_a_part_is_an_object_and_never_null(
-    record: Any,  # noqa: ANN401 (a table's column)
+    record: RunRecord,
     path: str,
     value: object,
 ) -> None:
@@ -206,11 +196,11 @@ def test_a_part_is_an_object_and_never_null(
     ],
 )
 def test_a_missing_field_is_named(
-    record: Any,  # noqa: ANN401 (a table's column)
+    record: RunRecord,
     path: str,
 ) -> None:
     if path in ("labels", "maxAttempts"):
-        assert parse_record(changed(record.to_json(), path, GONE))
+        assert path not in parse_record(changed(record.to_json(), path, GONE)).to_json()
         return
     assert refusal_of(changed(record.to_json(), path, GONE)) == path
 
@@ -228,7 +218,7 @@ def test_a_missing_field_is_named(
     ],
 )
 def test_an_unknown_field_is_named(
-    record: Any,  # noqa: ANN401 (a table's column)
+    record: RunRecord,
     path: str,
 ) -> None:
     assert refusal_of(changed(record.to_json(), path, 1)) == path
@@ -357,7 +347,7 @@ def test_deep_nesting_is_refused_and_never_a_crash(
 
 
 @given(st.text() | st.binary())
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=60, deadline=None)
 def test_no_text_gives_any_other_error(text: str | bytes) -> None:
     with pytest.raises(RunValidationError):
         record_from_text(text)
@@ -373,31 +363,26 @@ JSON = st.recursive(
 
 
 @given(st.sampled_from([LIVE, SUSPENDED, FAILED]), st.data(), JSON)
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=60, deadline=None)
 def test_any_value_in_any_place_is_taken_or_refused(
-    record: Any,  # noqa: ANN401 (a drawn record)
+    record: RunRecord,
     data: st.DataObject,
     value: object,
 ) -> None:
     whole = record.to_json()
-    paths = [
-        *whole,
-        *(
-            f"{name}.{inner}"
-            for name, part in whole.items()
-            if isinstance(part, dict)
-            for inner in part
-        ),
-    ]
-    turned = changed(whole, data.draw(st.sampled_from(paths)), value)
+    turned = changed(whole, data.draw(st.sampled_from(_paths(whole))), value)
 
     try:
         read = parse_record(turned)
-    except RunStoreError as error:
-        assert isinstance(error, RunValidationError)
-        error.detail.encode()
+    except RunValidationError as refused:
+        refused.detail.encode()
     else:
         assert parse_record(read.to_json()) == read
+
+
+def _paths(whole: dict[str, Any]) -> list[str]:
+    parts = [(name, part) for name, part in whole.items() if isinstance(part, dict)]
+    return [*whole, *(f"{name}.{inner}" for name, part in parts for inner in part)]
 
 
 # Stores

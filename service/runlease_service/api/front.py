@@ -32,6 +32,7 @@ _REQUEST_ID_GIVEN: Final = re.compile(rb"[A-Za-z0-9._~:/+=@-]{1,128}")
 _PROCESS: Final = os.urandom(8).hex()
 _COUNT: Final = itertools.count()
 _WITH_BODY: Final = frozenset({"POST", "PUT", "PATCH"})
+_ONCE: Final = {b"if-match": "If-Match", b"idempotency-key": "Idempotency-Key"}
 _ALWAYS: Final = ((b"x-content-type-options", b"nosniff"), (b"cache-control", b"no-store"))
 
 
@@ -92,12 +93,12 @@ class Front:
                 ServiceCode.URI_TOO_LONG, f"the URL is longer than {self._url_bytes_max} bytes"
             )
         if b"%" in raw_path:
-            try:
-                scope["path"] = unquote_to_bytes(raw_path).decode()
-            except UnicodeDecodeError:
-                raise ProblemError(
-                    Code.RUN_VALIDATION_ERROR, "runId: must be UTF-8", field="runId"
-                ) from None
+            scope["path"] = _decoded(raw_path, "runId")
+            if "\n" in scope["path"]:
+                # A route's pattern ends before a last line feed: `x%0A` would be taken for `x`.
+                raise _malformed("runId", "must hold no control character and no lone surrogate")
+        if b"%" in scope["query_string"]:
+            _decoded(scope["query_string"], "query")
         body = await self._read(scope, receive)
         delivered = False
 
@@ -114,13 +115,20 @@ class Front:
     async def _read(self, scope: Scope, receive: Receive) -> bytes:
         length = media_type = b""
         chunked = False
+        once: set[bytes] = set()
         for name, value in scope["headers"]:
             if name == b"content-length":
                 length = value
             elif name == b"content-type":
-                media_type = value
+                # Of several the framework sees the first; two that differ are no JSON.
+                media_type = value if media_type in (b"", value) else b"several"
             elif name == b"transfer-encoding":
                 chunked = True
+            elif name in _ONCE:
+                if name in once:
+                    # Only the first line would be seen, and a condition is never ignored.
+                    raise _malformed(_ONCE[name], "must be sent once")
+                once.add(name)
         if not chunked and (not length or length == b"0"):
             return b""
         if length.isdigit() and int(length) > self._body_bytes_max:
@@ -142,13 +150,13 @@ class Front:
         return body
 
     async def _chunks(self, receive: Receive) -> bytes:
-        message = await receive()
+        message = _unbroken(await receive())
         body: bytes = message.get("body", b"")
         if not message.get("more_body", False):
             return self._bounded(body)
         chunks, size = [body], len(body)
         while message.get("more_body", False):
-            message = await receive()
+            message = _unbroken(await receive())
             chunk = message.get("body", b"")
             size += len(chunk)
             if size > self._body_bytes_max:
@@ -184,8 +192,28 @@ def _request_id(scope: Scope) -> str:
     return f"{_PROCESS}{next(_COUNT):06x}"
 
 
+def _unbroken(message: Message) -> Message:
+    """Half a body is no body: a resume that lost the approvals it names must not be obeyed."""
+    if message["type"] == "http.disconnect":
+        raise _malformed("body", "the connection ended before it was whole", status=400)
+    return message
+
+
+def _decoded(raw: bytes, field: str) -> str:
+    try:
+        return unquote_to_bytes(raw).decode()
+    except UnicodeDecodeError:
+        raise _malformed(field, "must be UTF-8") from None
+
+
+def _malformed(field: str, problem: str, status: int | None = None) -> ProblemError:
+    return ProblemError(
+        Code.RUN_VALIDATION_ERROR, f"{field}: {problem}", field=field, status=status
+    )
+
+
 def _is_json(media_type: bytes) -> bool:
     kind = media_type.partition(b";")[0].strip().lower()
     return kind == b"application/json" or (
-        kind.startswith(b"application/") and kind.endswith(b"+json")
+        kind.startswith(b"application/") and kind.endswith(b"+json") and kind.count(b"/") == 1
     )

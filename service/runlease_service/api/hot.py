@@ -28,10 +28,12 @@ from runlease_service.api.front import BODY
 from runlease_service.api.parse import body_missing, read_json
 from runlease_service.api.problems import (
     ProblemError,
+    database_unusable,
     problem_from_error,
     problem_from_validation,
 )
 from runlease_service.api.service import Service
+from runlease_service.database.base import DatabaseSetupError
 
 Endpoint = Callable[..., Awaitable[Response]]
 
@@ -79,13 +81,13 @@ class HotDoor:
         headers: frozenset[str],
         **arguments: object,
     ) -> Response:
-        if not self._service.started:
-            await self._service.start()
         for name, value in scope["headers"]:
             parameter = _HEADERS.get(name)
             if parameter in headers and parameter not in arguments:
                 arguments[parameter] = value.decode("latin-1")
         try:
+            if not self._service.started:
+                await self._service.start()
             raw: bytes = scope[BODY]
             if not raw:
                 raise body_missing()
@@ -95,5 +97,7 @@ class HotDoor:
             return problem_from_validation(error.errors(include_input=False)).response()
         except RunStoreError as error:
             return problem_from_error(error).response()
+        except DatabaseSetupError:
+            return database_unusable().response()
         except ProblemError as problem:
             return problem.response()

@@ -165,7 +165,7 @@ def problem_from_error(error: RunStoreError, *, status: int | None = None) -> Pr
 
 def problem_from_validation(errors: Sequence[Mapping[str, Any]]) -> ProblemError:
     """What pydantic refused: the fields by name, and never their values."""
-    named = [(_field(error["loc"]), str(error["msg"])) for error in errors]
+    named = [(_field(error["loc"]), _message(error)) for error in errors]
     shown = [f"{field}: {message}" for field, message in named[:_ERRORS_SHOWN_MAX]]
     if len(named) > _ERRORS_SHOWN_MAX:
         shown.append(f"and {len(named) - _ERRORS_SHOWN_MAX} more")
@@ -189,6 +189,18 @@ def unavailable(detail: str) -> ProblemError:
     return ProblemError(ServiceCode.UNAVAILABLE, detail)
 
 
+def database_unusable() -> ProblemError:
+    """The database cannot be opened; why is in the log."""
+    return unavailable("the database cannot be used")
+
+
+def _message(error: Mapping[str, Any]) -> str:
+    # pydantic speaks of dictionaries, and in other words behind FastAPI than without it.
+    if error.get("type") in ("model_type", "model_attributes_type", "dict_type"):
+        return "Input should be an object"
+    return str(error["msg"])
+
+
 def _field(loc: Sequence[str | int]) -> str:
     """`("body", "leases", 3, "runId")` as `leases[3].runId`."""
     parts = loc[1:] if len(loc) > 1 and loc[0] in ("body", "query", "path", "header") else loc
@@ -198,4 +210,4 @@ def _field(loc: Sequence[str | int]) -> str:
             name += f"[{part}]"
         else:
             name += f".{part[:_NAME_LENGTH_MAX]}" if name else part[:_NAME_LENGTH_MAX]
-    return name
+    return name or "body"

@@ -1,0 +1,155 @@
+"""Renewals a second over HTTP, against the floor, in interleaved rounds.
+
+    make bench ARGS="--seconds 5 --rounds 5 --runs 100000 --connections 64"
+
+The load comes from wrk (Debian: apt install wrk). Where there are two cores, the servers share the
+first and wrk has the second.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import os
+import shutil
+import socket
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+import urllib.request
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+
+from runlease_core.commands import Acquire
+from runlease_service.database.sqlite import SQLiteDatabase
+from runlease_service.executor import Executor
+
+HERE = Path(__file__).parent
+START_S_MAX = 60
+SLICE = 1000
+
+
+@dataclass(frozen=True)
+class Figures:
+    """What one round of wrk printed."""
+
+    requests_s: float
+    p50_ms: float
+    p99_ms: float
+    max_ms: float
+    errors: int
+
+
+async def fill(path: Path, runs: int) -> None:
+    """Make that many runs, all held by one owner for a day."""
+    database = SQLiteDatabase(path)
+    await database.open()
+    executor = Executor(database)
+    executor.start()
+    for first in range(0, runs, SLICE):
+        await executor.execute_all(
+            [
+                Acquire(run_id=f"run-{number:07d}", owner="worker-1", lease_ttl_ms=86_400_000)
+                for number in range(first, min(first + SLICE, runs))
+            ]
+        )
+    await executor.stop()
+    await database.close()
+
+
+def serve(stack: ExitStack, arguments: list[str], port: int) -> str:
+    """Start a server on the first core and wait until it is ready."""
+    process = subprocess.Popen([*pinned(0), sys.executable, "-m", *arguments, "--port", str(port)])
+    stack.callback(process.wait)
+    stack.callback(process.terminate)
+    url = f"http://127.0.0.1:{port}"
+    deadline = time.monotonic() + START_S_MAX
+    while time.monotonic() < deadline:
+        try:
+            with urllib.request.urlopen(f"{url}/readyz", timeout=1):  # noqa: S310 (our own)
+                return url
+        except OSError:
+            time.sleep(0.1)
+    sys.exit(f"{arguments} did not become ready")
+
+
+def load(url: str, options: argparse.Namespace) -> Figures:
+    """One round of wrk from the second core."""
+    done = subprocess.run(
+        [
+            *pinned(1),
+            "wrk",
+            "-t1",
+            f"-c{options.connections}",
+            f"-d{options.seconds}s",
+            "-s",
+            str(HERE / "renew.lua"),
+            url,
+        ],
+        env={**os.environ, "BENCH_RUNS": str(options.runs)},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    return Figures(**json.loads(done.stdout.splitlines()[-1]))
+
+
+def pinned(core: int) -> list[str]:
+    enough = (os.cpu_count() or 1) > 1 and shutil.which("taskset")
+    return ["taskset", "-c", str(core)] if enough else []
+
+
+def free_port() -> int:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port: int = free.getsockname()[1]
+        return port
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(prog="python -m bench", description=__doc__)
+    parser.add_argument("--seconds", type=int, default=5)
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--runs", type=int, default=100_000)
+    parser.add_argument("--connections", type=int, default=64)
+    options = parser.parse_args()
+    if shutil.which("wrk") is None:
+        sys.exit("wrk is not installed (Debian: apt install wrk)")
+
+    with ExitStack() as stack:
+        folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="runlease-bench-")))
+        asyncio.run(fill(folder / "runs.db", options.runs))
+        floor = ["uvicorn", "bench.floor:app", "--log-level", "warning", "--no-access-log"]
+        service = ["runlease_service.cli", "serve", "--database", f"sqlite:///{folder}/runs.db"]
+        urls = {
+            "floor": serve(stack, floor, free_port()),
+            "runlease": serve(stack, service, free_port()),
+        }
+        rounds: dict[str, list[Figures]] = {name: [] for name in urls}
+        for _ in range(options.rounds):
+            for name, url in urls.items():
+                rounds[name].append(load(url, options))
+    report(rounds)
+
+
+def report(rounds: dict[str, list[Figures]]) -> None:
+    print(f"{'':10} {'requests/s':>10} {'p50 ms':>8} {'p99 ms':>8} {'max ms':>8} {'errors':>7}")
+    for name, figures in rounds.items():
+        for one in figures:
+            print(
+                f"{name:10} {one.requests_s:10.0f} {one.p50_ms:8.2f} {one.p99_ms:8.2f} "
+                f"{one.max_ms:8.2f} {one.errors:7d}"
+            )
+    pairs = zip(rounds["runlease"], rounds["floor"], strict=True)
+    ratios = [ours.requests_s / theirs.requests_s for ours, theirs in pairs]
+    tails = [one.p99_ms / one.p50_ms for one in rounds["runlease"]]
+    print(f"runlease/floor, median of rounds: {statistics.median(ratios):.2f}")
+    print(f"runlease p99/p50, median of rounds: {statistics.median(tails):.2f}")
+
+
+if __name__ == "__main__":
+    main()
