@@ -170,12 +170,16 @@ class Resume(Command):
     """Make a suspended or abandoned run eligible for a new lease.
 
     `pending_approval_ids` names the suspension that was decided; None answers whichever it is.
+    `message` is for the log.
     """
 
     pending_approval_ids: tuple[str, ...] | None = None
+    message: str | None = None
 
     def __post_init__(self) -> None:
         Command.__post_init__(self)
+        if self.message is not None:
+            check_message(self.message, "message")
         if self.pending_approval_ids is not None:
             check_approval_ids(self.pending_approval_ids)
 

@@ -12,6 +12,7 @@ from typing import Final
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
+from starlette.middleware.errors import ServerErrorMiddleware
 from starlette.responses import Response
 from starlette.routing import Match, Route
 from starlette.types import ASGIApp, Receive, Scope, Send
@@ -51,6 +52,12 @@ class Application(FastAPI):
     async def routed(self, scope: Scope, receive: Receive, send: Send) -> None:
         """The framework's own way to an endpoint."""
         await super().__call__(scope, receive, send)
+
+    def build_middleware_stack(self) -> ASGIApp:
+        # Starlette's outermost layer answers a fault of ours in plain text; the front has the
+        # last word instead.
+        outermost = super().build_middleware_stack()
+        return outermost.app if isinstance(outermost, ServerErrorMiddleware) else outermost
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         await (self._front or self.routed)(scope, receive, send)

@@ -109,7 +109,6 @@ def test_a_number_of_very_many_digits_is_refused() -> None:
         record_from_text(text, stored=True)
 
 
-@pytest.mark.parametrize("value", NO_TEXTS, ids=ascii)
 @pytest.mark.parametrize(
     ("record", "path"),
     [
@@ -124,16 +123,16 @@ def test_a_number_of_very_many_digits_is_refused() -> None:
 def test_text_is_a_string_without_control_characters_and_lone_surrogates(
     record: RunRecord,
     path: str,
-    value: object,
 ) -> None:
-    assert refusal_of(changed(record.to_json(), path, value)) == path
+    for value in NO_TEXTS:
+        assert refusal_of(changed(record.to_json(), path, value)) == path
 
 
-@pytest.mark.parametrize("value", NO_TEXTS, ids=ascii)
-def test_approval_ids_are_text_as_well(value: object) -> None:
+def test_approval_ids_are_text_as_well() -> None:
     path = "suspension.pendingApprovalIds"
 
-    assert refusal_of(changed(SUSPENDED.to_json(), path, ["a1", value])) == f"{path}[1]"
+    for value in NO_TEXTS:
+        assert refusal_of(changed(SUSPENDED.to_json(), path, ["a1", value])) == f"{path}[1]"
 
 
 @pytest.mark.parametrize("value", [None, "a1", {"0": "a1"}, 1])

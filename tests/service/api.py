@@ -9,7 +9,11 @@ import httpx
 
 
 def path_of(run_id: str, verb: str = "") -> str:
-    return f"/v1/runs/{quote(run_id, safe='')}" + (f"/{verb}" if verb else "")
+    segment = quote(run_id, safe="")
+    if segment in (".", ".."):
+        # A client would take it for a step up; so a caller who means it encodes it.
+        segment = segment.replace(".", "%2E")
+    return f"/v1/runs/{segment}" + (f"/{verb}" if verb else "")
 
 
 class Api:

@@ -40,7 +40,8 @@ def template(method: str, path: str) -> str | None:
     if name not in paths and path.startswith(RUNS):
         name = RUNS + "{runId}"
         if method == "POST":
-            name += "/" + path.rpartition("/")[2]
+            verb = path.removeprefix(RUNS).rpartition("/")
+            name += "".join(verb[1:]) if verb[1] else ""
     return name if method.lower() in paths.get(name, {}) else None
 
 

@@ -79,6 +79,7 @@ async def resume(
             run_id=run_id,
             expected_version=expected_version(if_match),
             pending_approval_ids=None if ids is None else tuple(ids),
+            message=body.message if body else None,
         )
     )
     return record_answer(record_of(answer), answer.now)

@@ -47,6 +47,7 @@ class Service:
         )
         self._starting: asyncio.Task[None] | None = None
         self.started = False
+        self.stopped = False
 
     async def start(self) -> None:
         """Open the database and begin to serve; at once when that is done already."""
@@ -63,7 +64,8 @@ class Service:
 
     async def stop(self) -> None:
         """Finish what is queued, then close the database."""
-        if self.started:
+        if self.started and not self.stopped:
+            self.stopped = True
             await self._executor.stop()
             await self.database.close()
 

@@ -147,7 +147,11 @@ class SQLiteDatabase:
 
     @staticmethod
     async def _on(threads: ThreadPoolExecutor, call: Callable[[], T]) -> T:
-        return await asyncio.get_running_loop().run_in_executor(threads, call)
+        try:
+            called = asyncio.get_running_loop().run_in_executor(threads, call)
+        except RuntimeError:
+            raise DatabaseUnavailableError("the database is closed") from None
+        return await called
 
     # The writer thread.
 
@@ -172,6 +176,7 @@ class SQLiteDatabase:
         )
         for pragma in _PRAGMAS:
             connection.execute(pragma)
+        connection.text_factory = _text
         return connection
 
     def _reading_engine(self) -> Engine:
@@ -186,6 +191,7 @@ class SQLiteDatabase:
         @event.listens_for(engine, "connect")
         def only_read(connection: sqlite3.Connection, _: object) -> None:
             connection.execute("PRAGMA query_only=ON")
+            connection.text_factory = _text
 
         return engine
 
@@ -350,6 +356,11 @@ def _copy_log(connection: sqlite3.Connection) -> None:
     except sqlite3.Error as error:
         # The log keeps what was not copied, and the next one tries again.
         log.warning("log_not_copied", error=str(error))
+
+
+def _text(stored: bytes) -> str:
+    """Bytes that are no UTF-8 make their own row malformed, and not the whole batch unreadable."""
+    return stored.decode("utf-8", "surrogateescape")
 
 
 @contextmanager
