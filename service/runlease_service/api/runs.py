@@ -319,7 +319,8 @@ def _label(text: str) -> str:
 
 
 def _cursor(position: Position) -> str:
-    text = json.dumps([position.created_at_ms, position.run_id])
+    # Unescaped, so that the longest id still fits into a URL.
+    text = json.dumps([position.created_at_ms, position.run_id], ensure_ascii=False)
     return base64.urlsafe_b64encode(text.encode()).decode().rstrip("=")
 
 

@@ -19,7 +19,11 @@ _SURROGATES = range(0xD800, 0xE000)
 
 def select_page(query: RunQuery, now_ms: int) -> Select[Any]:
     """The runs that the query names, one more than its limit, newest first."""
-    statement = select(runs).order_by(runs.c.created_at.desc(), runs.c.run_id.desc())
+    statement = (
+        select(runs)
+        .where(runs.c.deleted_at.is_(None))
+        .order_by(runs.c.created_at.desc(), runs.c.run_id.desc())
+    )
     if query.after is not None:
         at, run_id = query.after.created_at_ms, query.after.run_id
         # The first comparison alone lets the index seek; the second cuts ties exactly.

@@ -5,6 +5,10 @@ compared byte by byte: UTF-8 keeps the order of code points. No index holds a co
 changes (version, lease instants, updated_at): that would cost a third of the renewals a second.
 CHECK constraints repeat what a well-formed record is, so that a hand on the database cannot leave
 a row that the service would refuse to read.
+
+A deleted run keeps its row as a tombstone: version 0, no status, the last token. So whatever
+happens to a run is one change of one row, guarded by the version and token that were read, and a
+run that is made while another replica deletes it cannot slip below the tombstone.
 """
 
 from __future__ import annotations
@@ -18,6 +22,7 @@ from sqlalchemy import (
     BigInteger,
     CheckConstraint,
     Column,
+    ColumnElement,
     Index,
     Integer,
     MetaData,
@@ -29,7 +34,7 @@ from runlease_core.fields import COUNTER_MAX, NO_LABELS, RUN_ID_LENGTH_MAX
 from runlease_core.instant import instant_from_ms, ms_from_instant
 from runlease_core.lifecycle import TERMINAL, RunStatus
 from runlease_core.parsing import stored_record
-from runlease_core.record import CheckpointRef, Lease, Outcome, RunRecord, Suspension
+from runlease_core.record import CheckpointRef, Lease, Outcome, RunRecord, Suspension, Tombstone
 
 SCHEMA_VERSION: Final = 1
 
@@ -45,7 +50,7 @@ runs = Table(
     metadata,
     Column("run_id", Text, primary_key=True),
     Column("version", BigInteger, nullable=False),
-    Column("status", Text, nullable=False),
+    Column("status", Text),
     Column("attempt", BigInteger, nullable=False),
     Column("fencing_token", BigInteger, nullable=False),
     Column("lease_owner", Text),
@@ -63,15 +68,20 @@ runs = Table(
     Column("max_attempts", Integer),
     Column("created_at", BigInteger, nullable=False),
     Column("updated_at", BigInteger, nullable=False),
+    Column("deleted_at", BigInteger),
     CheckConstraint(f"length(run_id) BETWEEN 1 AND {RUN_ID_LENGTH_MAX}", name="run_id_length"),
-    CheckConstraint(f"version BETWEEN 1 AND {COUNTER_MAX}", name="version_range"),
+    CheckConstraint(f"version BETWEEN 0 AND {COUNTER_MAX}", name="version_range"),
+    CheckConstraint(
+        "(deleted_at IS NULL) = (version > 0) AND (deleted_at IS NULL) = (status IS NOT NULL)",
+        name="tombstone_whole",
+    ),
     CheckConstraint(f"attempt BETWEEN 1 AND {COUNTER_MAX}", name="attempt_range"),
     CheckConstraint(f"fencing_token BETWEEN 0 AND {COUNTER_MAX}", name="fencing_token_range"),
     CheckConstraint(f"status IN ({_quoted(list(RunStatus))})", name="status_known"),
     CheckConstraint(
         "(lease_owner IS NULL) = (lease_expires_at IS NULL)"
         " AND (lease_owner IS NULL) = (lease_acquired_at IS NULL)"
-        " AND (lease_owner IS NULL OR status = 'running')"
+        " AND (lease_owner IS NULL OR (status IS NOT NULL AND status = 'running'))"
         " AND (lease_owner IS NOT NULL OR lease_grant_key IS NULL)",
         name="lease_whole",
     ),
@@ -82,26 +92,30 @@ runs = Table(
         name="checkpoint_whole",
     ),
     CheckConstraint(
-        f"outcome_code IS NULL OR status IN ({_quoted(sorted(TERMINAL))})", name="outcome_terminal"
+        f"outcome_code IS NULL OR (status IS NOT NULL AND status IN ({_quoted(sorted(TERMINAL))}))",
+        name="outcome_terminal",
     ),
     CheckConstraint(
         "(suspended_at IS NULL) = (pending_approval_ids IS NULL)"
-        " AND (suspended_at IS NULL OR status NOT IN ('queued', 'running'))",
+        " AND (suspended_at IS NULL OR (status IS NOT NULL"
+        " AND status NOT IN ('queued', 'running')))",
         name="suspension_whole",
     ),
     CheckConstraint("max_attempts BETWEEN 1 AND 10000", name="max_attempts_range"),
-    Index("runs_by_created", "created_at", "run_id"),
-    Index("runs_by_status", "status", "created_at", "run_id"),
     sqlite_with_rowid=False,
 )
-Index(
-    "runs_by_owner",
-    runs.c.lease_owner,
-    runs.c.created_at,
-    runs.c.run_id,
-    sqlite_where=runs.c.lease_owner.is_not(None),
-    postgresql_where=runs.c.lease_owner.is_not(None),
+
+
+def _index(name: str, *columns: str, where: ColumnElement[bool]) -> None:
+    Index(name, *(runs.c[column] for column in columns), sqlite_where=where, postgresql_where=where)
+
+
+_index("runs_by_created", "created_at", "run_id", where=runs.c.deleted_at.is_(None))
+_index("runs_by_status", "status", "created_at", "run_id", where=runs.c.status.is_not(None))
+_index(
+    "runs_by_owner", "lease_owner", "created_at", "run_id", where=runs.c.lease_owner.is_not(None)
 )
+_index("runs_by_deleted", "deleted_at", where=runs.c.deleted_at.is_not(None))
 
 run_labels = Table(
     "run_labels",
@@ -113,16 +127,6 @@ run_labels = Table(
     sqlite_with_rowid=False,
 )
 """One row a label, as `key=value`, for the list's filter; `runs.labels` is the record."""
-
-tombstones = Table(
-    "tombstones",
-    metadata,
-    Column("run_id", Text, primary_key=True),
-    Column("fencing_token", BigInteger, nullable=False),
-    Column("deleted_at", BigInteger, nullable=False),
-    sqlite_with_rowid=False,
-)
-"""The last token of each deleted run: no later grant under that id may repeat it."""
 
 COLUMNS: Final = tuple(column.name for column in runs.columns)
 RENEWAL_COLUMNS: Final = (
@@ -138,6 +142,30 @@ RENEWAL_COLUMNS: Final = (
 """What renew and fence-checkpoint change: none of it is in an index."""
 
 Row = tuple[Any, ...]
+
+
+Guard = tuple[str, int, int]
+"""Run id, version and fencing token of the row that was read: together never the same again."""
+
+
+def guard_of(state: RunRecord | Tombstone) -> Guard:
+    """What a row must still be to be written over."""
+    return state.run_id, state.version if isinstance(state, RunRecord) else 0, state.fencing_token
+
+
+def row_from_tombstone(tombstone: Tombstone, now_ms: int) -> Row:
+    """The tombstone in the order of COLUMNS: everything but its token is empty."""
+    row: dict[str, Any] = dict.fromkeys(COLUMNS)
+    row |= {
+        "run_id": tombstone.run_id,
+        "version": 0,
+        "attempt": 1,
+        "fencing_token": tombstone.fencing_token,
+        "created_at": now_ms,
+        "updated_at": now_ms,
+        "deleted_at": now_ms,
+    }
+    return tuple(row.values())
 
 
 def row_from_record(record: RunRecord) -> Row:
@@ -165,6 +193,7 @@ def row_from_record(record: RunRecord) -> Row:
         record.max_attempts,
         ms_from_instant(record.created_at),
         ms_from_instant(record.updated_at),
+        None,
     )
 
 
@@ -198,12 +227,19 @@ def is_renewal(before: RunRecord, after: RunRecord) -> bool:
     )
 
 
-def record_from_row(row: Sequence[Any]) -> RunRecord:
+def state_from_row(row: Sequence[Any]) -> RunRecord | Tombstone:
     """Read a row in the order of COLUMNS.
 
     Raises:
         RunIntegrityError: RUN_INTEGRITY_ERROR, the row is no well-formed record.
     """
+    if row[-1] is not None:
+        return Tombstone(row[0], row[4])
+    return record_from_row(row)
+
+
+def record_from_row(row: Sequence[Any]) -> RunRecord:
+    """Read the row of a run that is not deleted; raises as `state_from_row` does."""
     return stored_record(lambda: _record(row))
 
 
@@ -229,6 +265,7 @@ def _record(row: Sequence[Any]) -> RunRecord:
         max_attempts,
         created_at,
         updated_at,
+        _,
     ) = row
     return RunRecord(
         run_id=run_id,
@@ -263,7 +300,9 @@ def _record(row: Sequence[Any]) -> RunRecord:
 def label_rows(record: RunRecord) -> list[tuple[str, str, int]]:
     """The record's rows in `run_labels`."""
     created_at = ms_from_instant(record.created_at)
-    return [(record.run_id, f"{key}={value}", created_at) for key, value in record.labels.items()]
+    # `{"a": "b=c", "a=b": "c"}` is two labels and one text to filter by.
+    texts = dict.fromkeys(f"{key}={value}" for key, value in record.labels.items())
+    return [(record.run_id, text, created_at) for text in texts]
 
 
 def _text(value: object) -> str:

@@ -36,7 +36,7 @@ from sqlalchemy.exc import TimeoutError as PoolTimeoutError
 from runlease_core.decide import State
 from runlease_core.errors import RunIntegrityError
 from runlease_core.instant import ms_from_instant
-from runlease_core.record import RunRecord, Tombstone
+from runlease_core.record import RunRecord
 from runlease_service.database import statements
 from runlease_service.database.base import (
     Change,
@@ -50,14 +50,12 @@ from runlease_service.database.base import (
 )
 from runlease_service.database.clock import Clock, DatabaseClock, GivenClock, HostClock
 from runlease_service.database.queries import select_page
+from runlease_service.database.rows import Rows
 from runlease_service.database.schema import (
     SCHEMA_VERSION,
-    is_renewal,
-    label_rows,
     record_from_row,
-    renewal_from_record,
-    row_from_record,
     runs,
+    state_from_row,
 )
 
 T = TypeVar("T")
@@ -251,34 +249,29 @@ class SQLiteDatabase:
     @staticmethod
     def _load(connection: sqlite3.Connection, run_ids: Sequence[str]) -> dict[str, State | Corrupt]:
         states: dict[str, State | Corrupt] = dict.fromkeys(run_ids)
-        for row in connection.execute(statements.SELECT_RUNS, (_json(run_ids),)):
+        for row in connection.execute(statements.SELECT_RUNS, (json.dumps(run_ids),)):
             try:
-                states[row[0]] = record_from_row(row)
+                states[row[0]] = state_from_row(row)
             except RunIntegrityError as error:
                 states[row[0]] = Corrupt(error.detail)
-        if absent := [run_id for run_id, state in states.items() if state is None]:
-            for run_id, token in connection.execute(statements.SELECT_TOMBSTONES, (_json(absent),)):
-                states[run_id] = Tombstone(run_id, token)
         return states
 
     @staticmethod
     def _save(connection: sqlite3.Connection, changes: Mapping[str, Change], now_ms: int) -> None:
-        inserts, updates, renewals, deletes, old_labels, labels, tombs = _sorted(changes, now_ms)
-        for statement, rows in (
-            (statements.DELETE_RUN, deletes),
-            (statements.INSERT_RUN, inserts),
-            (statements.UPDATE_RUN, updates),
-            (statements.RENEW_RUN, renewals),
-            (statements.KEEP_TOMBSTONE, tombs),
+        rows = Rows.of(changes, now_ms)
+        for statement, values in (
+            (statements.INSERT_RUN, rows.inserts),
+            (statements.UPDATE_RUN, [(*row[1:], *guard) for row, guard in rows.updates]),
+            (statements.RENEW_RUN, [(*row, *guard) for row, guard in rows.renewals]),
         ):
-            if rows and connection.executemany(statement, rows).rowcount != len(rows):
+            if values and connection.executemany(statement, values).rowcount != len(values):
                 raise AssertionError("a row changed under the write lock")
-        for statement, rows in (
-            (statements.DELETE_LABELS, old_labels),
-            (statements.INSERT_LABEL, labels),
-        ):
-            if rows:
-                connection.executemany(statement, rows)
+        if rows.unlabelled:
+            connection.executemany(
+                statements.DELETE_LABELS, [(run_id,) for run_id in rows.unlabelled]
+            )
+        if rows.labels:
+            connection.executemany(statements.INSERT_LABEL, rows.labels)
 
     def _close(self) -> None:
         if self._engine is not None:
@@ -293,7 +286,9 @@ class SQLiteDatabase:
 
     def _get(self, run_id: str) -> tuple[RunRecord | None, datetime]:
         with self._read() as (connection, now):
-            row = connection.execute(select(runs).where(runs.c.run_id == run_id)).one_or_none()
+            row = connection.execute(
+                select(runs).where(runs.c.run_id == run_id, runs.c.deleted_at.is_(None))
+            ).one_or_none()
         return (None if row is None else record_from_row(row)), now
 
     def _list(self, query: RunQuery) -> Page:
@@ -319,35 +314,6 @@ def path_of(url: URL) -> Path:
     if not url.database or url.database == ":memory:" or url.query:
         raise DatabaseSetupError("name a file: sqlite:///runlease.db, or sqlite:////absolute/path")
     return Path(url.database).absolute()
-
-
-def _json(run_ids: Sequence[str]) -> str:
-    return json.dumps(run_ids)
-
-
-def _sorted(changes: Mapping[str, Change], now_ms: int) -> tuple[list[tuple[Any, ...]], ...]:
-    """The rows for each statement of `_save`, in run id order."""
-    inserts, updates, renewals, deletes, old_labels, labels, tombs = ([] for _ in range(7))
-    for run_id in sorted(changes):
-        before, after = changes[run_id].before, changes[run_id].after
-        was = before if isinstance(before, RunRecord) else None
-        if isinstance(after, Tombstone):
-            tombs.append((run_id, after.fencing_token, now_ms))
-            if was:
-                deletes.append((run_id, was.version))
-                old_labels.append((run_id,))
-            continue
-        if was is None:
-            inserts.append(row_from_record(after))
-            labels.extend(label_rows(after))
-        elif is_renewal(was, after):
-            renewals.append((*renewal_from_record(after), run_id, was.version))
-        else:
-            updates.append((*row_from_record(after)[1:], run_id, was.version))
-            if (was.labels, was.created_at) != (after.labels, after.created_at):
-                old_labels.append((run_id,))
-                labels.extend(label_rows(after))
-    return inserts, updates, renewals, deletes, old_labels, labels, tombs
 
 
 def _copy_log(connection: sqlite3.Connection) -> None:

@@ -20,7 +20,6 @@ from runlease_service.database.schema import (
     metadata,
     run_labels,
     runs,
-    tombstones,
 )
 
 
@@ -36,30 +35,19 @@ def _values(names: Sequence[str]) -> dict[str, Any]:
 # of the statement never changes with their number.
 _NAMED = select(func.json_each(bindparam("run_ids")).table_valued("value").c.value)
 SELECT_RUNS: Final = _sql(select(runs).where(runs.c.run_id.in_(_NAMED)).order_by(runs.c.run_id))
-SELECT_TOMBSTONES: Final = _sql(
-    select(tombstones.c.run_id, tombstones.c.fencing_token).where(tombstones.c.run_id.in_(_NAMED))
+_GUARD = (
+    runs.c.run_id == bindparam("run"),
+    runs.c.version == bindparam("version_read"),
+    runs.c.fencing_token == bindparam("token_read"),
 )
-_GUARD = (runs.c.run_id == bindparam("run"), runs.c.version == bindparam("was"))
 INSERT_RUN: Final = _sql(insert(runs).values(_values(COLUMNS)))
 UPDATE_RUN: Final = _sql(update(runs).values(_values(COLUMNS[1:])).where(*_GUARD))
 RENEW_RUN: Final = _sql(update(runs).values(_values(RENEWAL_COLUMNS)).where(*_GUARD))
-DELETE_RUN: Final = _sql(delete(runs).where(*_GUARD))
 INSERT_LABEL: Final = _sql(
     insert(run_labels).values(_values([column.name for column in run_labels.columns]))
 )
 DELETE_LABELS: Final = _sql(delete(run_labels).where(run_labels.c.run_id == bindparam("run")))
-_TOMBSTONE = dialect.insert(tombstones).values(
-    _values([column.name for column in tombstones.columns])
-)
-KEEP_TOMBSTONE: Final = _sql(
-    _TOMBSTONE.on_conflict_do_update(
-        index_elements=[tombstones.c.run_id],
-        set_={
-            "fencing_token": _TOMBSTONE.excluded.fencing_token,
-            "deleted_at": _TOMBSTONE.excluded.deleted_at,
-        },
-    )
-)
+# Held leases move with the clock; then none may end later than its own length from now.
 _HELD = (runs.c.status == literal_column("'running'"), runs.c.lease_owner.is_not(None))
 _NEXT_VERSION = runs.c.version + literal_column("1")
 MOVE_LEASES: Final = _sql(

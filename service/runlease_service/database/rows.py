@@ -1,0 +1,69 @@
+"""What a batch changes, as rows for the statements that write it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Self
+
+from runlease_core.record import RunRecord, Tombstone
+from runlease_service.database.base import Change
+from runlease_service.database.schema import (
+    Guard,
+    Row,
+    guard_of,
+    is_renewal,
+    label_rows,
+    renewal_from_record,
+    row_from_record,
+    row_from_tombstone,
+)
+
+
+@dataclass(slots=True)
+class Rows:
+    """A batch's rows in run id order: whole rows as in COLUMNS, renewals as in RENEWAL_COLUMNS.
+
+    `unlabelled` names the runs whose label rows go, before those in `labels` come.
+    """
+
+    inserts: list[Row] = field(default_factory=list)
+    updates: list[tuple[Row, Guard]] = field(default_factory=list)
+    renewals: list[tuple[Row, Guard]] = field(default_factory=list)
+    unlabelled: list[str] = field(default_factory=list)
+    labels: list[tuple[str, str, int]] = field(default_factory=list)
+
+    @classmethod
+    def of(cls, changes: Mapping[str, Change], now_ms: int) -> Self:
+        rows = cls()
+        for run_id in sorted(changes):
+            rows._add(changes[run_id], now_ms)
+        return rows
+
+    def _add(self, change: Change, now_ms: int) -> None:
+        before, after = change.before, change.after
+        if (
+            isinstance(before, RunRecord)
+            and isinstance(after, RunRecord)
+            and is_renewal(before, after)
+        ):
+            self.renewals.append((renewal_from_record(after), guard_of(before)))
+            return
+        row = (
+            row_from_tombstone(after, now_ms)
+            if isinstance(after, Tombstone)
+            else row_from_record(after)
+        )
+        if before is None:
+            self.inserts.append(row)
+        else:
+            self.updates.append((row, guard_of(before)))
+        old, new = _labels(before), _labels(after)
+        if old != new:
+            if old:
+                self.unlabelled.append(after.run_id)
+            self.labels.extend(new)
+
+
+def _labels(state: RunRecord | Tombstone | None) -> list[tuple[str, str, int]]:
+    return label_rows(state) if isinstance(state, RunRecord) else []
