@@ -84,6 +84,9 @@ def create_app(
             clock=clock,
             wait_ms_max=settings.database_wait_ms_max,
             read_connections_max=settings.read_connections_max,
+            lanes=settings.database_lanes,
+            pooled=settings.database_pooled,
+            require_durable=settings.require_durable,
         ),
     )
 

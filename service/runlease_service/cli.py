@@ -35,6 +35,7 @@ from runlease_service.database.base import DatabaseSetupError
 from runlease_service.logs import announcement, configure_logging
 from runlease_service.settings import (
     SECRET_SETTINGS,
+    SQLITE_PREFIX,
     Settings,
     SettingsError,
     environment_variable,
@@ -138,6 +139,32 @@ cast("Any", _serve).__signature__ = _signature()
 commands.command("serve")(_serve)
 
 
+@commands.command("migrate")
+def _migrate(
+    database: Annotated[
+        str | None,
+        typer.Option(help="The PostgreSQL database. [env: RUNLEASE_DATABASE_URL]", metavar="URL"),
+    ] = None,
+) -> None:
+    """Bring a PostgreSQL database to the schema of this version; a SQLite file needs none."""
+    try:
+        settings = load_settings({"database_url": database} if database else {})
+        if settings.database_url.startswith(SQLITE_PREFIX):
+            typer.echo("a SQLite file is brought to this version's schema when it is served")
+            return
+        from runlease_service.database.migrate import migrate  # noqa: PLC0415 - the extra [postgres]
+
+        typer.echo(migrate(settings.database_url, pooled=settings.database_pooled))
+    except SettingsError as error:
+        _stop(str(error), EXIT_USAGE, command="migrate")
+    except DatabaseSetupError as error:
+        _stop(str(error), EXIT_FAILED, command="migrate")
+    except ModuleNotFoundError as error:
+        _stop(
+            f"needs {error.name}: pip install 'runlease[postgres]'", EXIT_USAGE, command="migrate"
+        )
+
+
 @commands.command("openapi")
 def _openapi() -> None:
     """Print the OpenAPI document of this version as YAML."""
@@ -159,8 +186,8 @@ def _end_early(_signal: int, _frame: FrameType | None) -> NoReturn:
     raise SystemExit(0)
 
 
-def _stop(message: str, code: int) -> NoReturn:
-    typer.echo(f"runlease serve: {message}", err=True)
+def _stop(message: str, code: int, *, command: str = "serve") -> NoReturn:
+    typer.echo(f"runlease {command}: {message}", err=True)
     raise typer.Exit(code)
 
 

@@ -8,7 +8,8 @@ does not wait for company. Runs are hashed to lanes, so that one run never races
 What it tolerates: a poisoned command (a row or a constraint that breaks a batch) costs no other,
 since a batch that fails as a whole is run again command by command; a database that hangs (whoever
 waits too long is answered "unavailable, unknown outcome"); a caller that has gone (what had not
-begun is dropped). What it bounds: the queue, the batch and the wait. It promises no order between
+begun is dropped); another replica at the same run (its commands alone go round again, until their
+time is up). What it bounds: the queue, the batch and the wait. It promises no order between
 requests that are in flight at the same time.
 """
 
@@ -23,7 +24,7 @@ from typing import Final
 
 import structlog
 
-from runlease_core.commands import AnyCommand
+from runlease_core.commands import AnyCommand, Create
 from runlease_core.decide import Decision, Refused, State, Write, decide
 from runlease_core.errors import Code
 from runlease_service.database.base import (
@@ -35,6 +36,8 @@ from runlease_service.database.base import (
 
 log = structlog.get_logger()
 
+AGAIN_S: Final = 0.01
+"""How long a command waits that goes round again, in seconds."""
 SWEEP_S: Final = 0.25
 """How often waits are compared with their bound, in seconds."""
 
@@ -75,6 +78,9 @@ class _Item:
         else:
             self.future.set_exception(AssertionError("the database did not judge this command"))
 
+    def forget(self) -> None:
+        self.answer = self.failure = None
+
     def fail(self, failure: Exception) -> None:
         self.failure = failure
         self.settle()
@@ -88,6 +94,7 @@ class _Lane:
         self.single: deque[_Item] = deque()
         self.bulk: deque[_Item] = deque()
         self.flying: list[_Item] = []
+        self.waiting_again: dict[_Item, None] = {}
         self.wakeup = asyncio.Event()
 
     def take(self, most: int) -> list[_Item]:
@@ -127,7 +134,9 @@ class Executor:
     def start(self) -> None:
         """Begin to serve, on the running event loop."""
         self._loop = asyncio.get_running_loop()
-        self._tasks = [self._loop.create_task(self._run(lane)) for lane in self._lanes]
+        self._tasks = [
+            self._loop.create_task(self._run(number)) for number in range(len(self._lanes))
+        ]
         self._tasks.append(self._loop.create_task(self._sweep()))
 
     async def stop(self) -> None:
@@ -177,40 +186,63 @@ class Executor:
         lane.wakeup.set()
         return item.future
 
-    async def _run(self, lane: _Lane) -> None:
+    async def _run(self, number: int) -> None:
+        lane = self._lanes[number]
         while True:
             batch = lane.take(self._batch_commands_max)
             self._depth -= len(batch)
             if batch:
                 lane.flying = batch
-                await self._run_batch([item for item in batch if not item.future.done()])
+                await self._run_batch([item for item in batch if not item.future.done()], number)
                 lane.flying = []
-            elif self._loop is None:
+            elif self._loop is None and not lane.waiting_again:
                 return
             else:
                 lane.wakeup.clear()
                 await lane.wakeup.wait()
 
-    async def _run_batch(self, batch: list[_Item]) -> None:
+    async def _run_batch(self, batch: list[_Item], number: int) -> None:
         if not batch:
             return
         run_ids = list({item.command.run_id: None for item in batch})
         try:
-            await self._database.apply(run_ids, lambda states, now: _judge(batch, states, now))
+            undecided = await self._database.apply(
+                run_ids, lambda states, now: _judge(batch, states, now), number
+            )
         except DatabaseUnavailableError as error:
             for item in batch:
-                item.fail(error)
+                if error.recovered and is_safe_to_repeat(item.command):
+                    self._again(item, number)
+                else:
+                    item.fail(error)
         except Exception as error:
             if len(batch) == 1:
                 log.exception("command_broken", command=type(batch[0].command).__name__)
                 batch[0].fail(error)
             else:
                 for item in batch:
-                    item.answer = item.failure = None
-                    await self._run_batch([item])
+                    item.forget()
+                    await self._run_batch([item], number)
         else:
             for item in batch:
-                item.settle()
+                if item.command.run_id in undecided:
+                    self._again(item, number)
+                else:
+                    item.settle()
+
+    def _again(self, item: _Item, number: int) -> None:
+        """Let a command wait a moment, then take its place at the end of its lane."""
+        lane = self._lanes[number]
+        item.forget()
+        lane.waiting_again[item] = None
+        self._depth += 1
+
+        def back() -> None:
+            del lane.waiting_again[item]
+            lane.single.append(item)
+            lane.wakeup.set()
+
+        asyncio.get_running_loop().call_later(AGAIN_S, back)
 
     async def _sweep(self) -> None:
         while True:
@@ -218,11 +250,19 @@ class Executor:
             now = asyncio.get_running_loop().time()
             late = DatabaseUnavailableError("the command took too long; its outcome is unknown")
             for lane in self._lanes:
-                for items in (lane.flying, lane.single, lane.bulk):
+                for items in (lane.flying, lane.waiting_again, lane.single, lane.bulk):
                     for item in items:
-                        if item.deadline > now:
-                            break
-                        item.fail(late)
+                        if item.deadline <= now:
+                            item.fail(late)
+
+
+def is_safe_to_repeat(command: AnyCommand) -> bool:
+    """Whether a command may be judged again when its first outcome is unknown.
+
+    One that names a version would meet the version that it made itself, and be refused although
+    it was done; the seam's writes likewise. Their caller is told that the outcome is unknown.
+    """
+    return command.expected_version is None and not isinstance(command, Create)
 
 
 def _judge(

@@ -29,6 +29,7 @@ SECRET_SETTINGS: Final = frozenset({"database_url"})
 SECRET_BYTES_MAX: Final = 16_384
 
 SQLITE_PREFIX: Final = "sqlite:///"
+POSTGRES_SCHEMES: Final = frozenset({"postgres", "postgresql", "postgresql+asyncpg"})
 _IN_MEMORY: Final = frozenset({"", ":memory:"})
 _CONTROL: Final = re.compile("[\x00-\x1f\x7f-\x9f]")
 _PASSWORD: Final = re.compile(r"(?<=://)([^/@:]*):[^/]*@")
@@ -115,7 +116,8 @@ class Settings(BaseSettings):
         "sqlite:///runlease.db",
         max_length=4096,
         repr=False,
-        description="Where the runs are kept: sqlite:///relative.db or sqlite:////absolute.db.",
+        description="Where the runs are kept: sqlite:///relative.db, sqlite:////absolute.db or "
+        "postgresql://user:password@host/database.",
     )
     workers: int = Field(
         1, ge=1, le=64, description="Processes that share the port and the database file."
@@ -209,6 +211,20 @@ class Settings(BaseSettings):
     read_connections_max: int = Field(
         4, ge=1, le=64, description="How many connections read the database at a time."
     )
+    database_lanes: int = Field(
+        2,
+        ge=1,
+        le=32,
+        description="How many batches PostgreSQL takes at a time, each on its own connection.",
+    )
+    database_pooled: bool = Field(
+        default=False,
+        description="The URL leads to a pooler in transaction mode, such as pgbouncer.",
+    )
+    require_durable: bool = Field(
+        default=False,
+        description="Refuse a PostgreSQL server where an acknowledged write could vanish.",
+    )
 
     @classmethod
     def settings_customise_sources(
@@ -242,13 +258,15 @@ class Settings(BaseSettings):
     @classmethod
     def _supported_database(cls, value: str) -> str:
         scheme, separator, _ = value.partition("://")
+        if separator and scheme in POSTGRES_SCHEMES:
+            return value
         if not separator or scheme != "sqlite":
             # Only what can be nothing but a scheme is repeated: the rest may hold a password.
             known = separator and re.fullmatch(r"[A-Za-z][A-Za-z0-9+.-]{0,31}", scheme)
             found = f"{scheme}://" if known else "this"
             raise ValueError(
-                f"{found} is not supported; only SQLite is: sqlite:///relative.db "
-                "or sqlite:////absolute.db"
+                f"{found} is not supported; name sqlite:///relative.db, sqlite:////absolute.db "
+                "or postgresql://user:password@host/database"
             )
         path = value.removeprefix(SQLITE_PREFIX)
         if path in _IN_MEMORY or path.startswith("file:") or path == value:

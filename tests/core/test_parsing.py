@@ -121,8 +121,7 @@ def test_a_number_of_very_many_digits_is_refused() -> None:
     ],
 )
 def test_text_is_a_string_without_control_characters_and_lone_surrogates(
-    record: RunRecord,
-    path: str,
+    record: RunRecord, path: str
 ) -> None:
     for value in NO_TEXTS:
         assert refusal_of(changed(record.to_json(), path, value)) == path
@@ -171,11 +170,7 @@ def test_the_schema_is_one(value: object) -> None:
     ],
 )
 @pytest.mark.parametrize("value", [None, 1, "x", True, [], [["team", "blue"]]])
-def test_a_part_is_an_object_and_never_null(
-    record: RunRecord,
-    path: str,
-    value: object,
-) -> None:
+def test_a_part_is_an_object_and_never_null(record: RunRecord, path: str, value: object) -> None:
     assert refusal_of(changed(record.to_json(), path, value)) == path
 
 
@@ -194,10 +189,7 @@ def test_a_part_is_an_object_and_never_null(
         (SUSPENDED, "suspension.pendingApprovalIds"),
     ],
 )
-def test_a_missing_field_is_named(
-    record: RunRecord,
-    path: str,
-) -> None:
+def test_a_missing_field_is_named(record: RunRecord, path: str) -> None:
     if path in ("labels", "maxAttempts"):
         assert path not in parse_record(changed(record.to_json(), path, GONE)).to_json()
         return
@@ -216,10 +208,7 @@ def test_a_missing_field_is_named(
         (SUSPENDED, "suspension.extra"),
     ],
 )
-def test_an_unknown_field_is_named(
-    record: RunRecord,
-    path: str,
-) -> None:
+def test_an_unknown_field_is_named(record: RunRecord, path: str) -> None:
     assert refusal_of(changed(record.to_json(), path, 1)) == path
 
 

@@ -31,7 +31,7 @@ from runlease_core.commands import (
 )
 from runlease_core.errors import Code
 from runlease_core.lifecycle import EDGES, TERMINAL, RunStatus
-from runlease_core.record import Lease, RunRecord, Tombstone
+from runlease_core.record import Lease, Outcome, RunRecord, Suspension, Tombstone
 
 State = RunRecord | Tombstone | None
 
@@ -135,10 +135,33 @@ def _check_write(before: RunRecord, command: AnyCommand, after: RunRecord, now: 
     takeover = isinstance(command, Acquire) and _lapsed(before, now)
     _demand(after.attempt == before.attempt + takeover, "only a takeover uses an attempt")
     _check_lease(before, command, after, now)
+    _demand(not takeover or _attempts_left(before), "maxAttempts bounds the takeovers")
+    _check_parts(before, command, after, now)
     moved = after.checkpoint_ref != before.checkpoint_ref
     _demand(not moved or isinstance(command, FenceCheckpoint), "only a fence moves the checkpoint")
     if isinstance(command, FenceCheckpoint):
         _demand(after.checkpoint_ref == command.checkpoint_ref, "the checkpoint is the command's")
+
+
+def _check_parts(before: RunRecord, command: AnyCommand, after: RunRecord, now: datetime) -> None:
+    suspension = before.suspension if isinstance(command, Cancel) else None
+    outcome = None
+    if isinstance(command, Cancel):
+        outcome = Outcome("cancelled", command.message)
+    if isinstance(command, Transition):
+        outcome = command.outcome
+        if command.to is RunStatus.SUSPENDED:
+            suspension = Suspension(now, command.pending_approval_ids)
+    _demand(
+        after.suspension == suspension, "a suspension lasts until resumed, or is kept on cancel"
+    )
+    _demand(after.outcome == outcome, "the outcome is the command's")
+    if isinstance(command, Resume) and command.pending_approval_ids is not None:
+        pending = before.suspension.pending_approval_ids if before.suspension else ()
+        _demand(
+            set(command.pending_approval_ids) == set(pending),
+            "a resume that names approvals answers exactly those",
+        )
 
 
 def _check_lease(before: RunRecord, command: AnyCommand, after: RunRecord, now: datetime) -> None:
@@ -240,8 +263,7 @@ def _check_exhausted(
         and isinstance(after, RunRecord)
         and refused is Code.RUN_ALREADY_TERMINAL
         and _lapsed(before, now)
-        and before.max_attempts is not None
-        and before.attempt >= before.max_attempts
+        and not _attempts_left(before)
     )
     _demand(exhausted, "a refused command changes nothing")
     assert isinstance(before, RunRecord)
@@ -324,6 +346,10 @@ def _holds(record: RunRecord, command: Fenced) -> bool:
 
 def _lapsed(record: RunRecord, now: datetime) -> bool:
     return record.lease is not None and record.lease.expires_at <= now
+
+
+def _attempts_left(record: RunRecord) -> bool:
+    return record.max_attempts is None or record.attempt < record.max_attempts
 
 
 def _target(command: AnyCommand) -> RunStatus | None:

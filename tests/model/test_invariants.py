@@ -136,6 +136,18 @@ WRONG_STEPS = {
     "resume without a write": Wrong(SUSPENDED, Resume(run_id=RUN), SUSPENDED),
     "acquire without a grant": Wrong(QUEUED, ACQUIRE, QUEUED),
     "acquire without a key finds a grant": Wrong(LIVE, ACQUIRE, LIVE),
+    "takeover past maxAttempts": Wrong(
+        USED_UP,
+        ACQUIRE,
+        replace(right(replace(USED_UP, max_attempts=9), ACQUIRE), max_attempts=3),
+    ),
+    "suspension lost on cancel": turned(SUSPENDED, Cancel(run_id=RUN), suspension=None),
+    "outcome not the command's": turned(LIVE, COMPLETE, outcome=COMPLETED.outcome),
+    "resume of another suspension": Wrong(
+        SUSPENDED,
+        Resume(run_id=RUN, pending_approval_ids=("a1",)),
+        right(SUSPENDED, Resume(run_id=RUN)),
+    ),
     "wrong status": turned(LIVE, COMPLETE, status=RunStatus.FAILED),
     "terminal run reopened": Wrong(
         COMPLETED,

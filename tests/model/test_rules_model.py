@@ -252,6 +252,7 @@ Rules.TestCase.settings = settings(
     stateful_step_count=50,
     deadline=None,
     print_blob=True,
+    report_multiple_bugs=False,
     suppress_health_check=[HealthCheck.too_slow],
 )
 TestRules = Rules.TestCase

@@ -133,7 +133,7 @@ class Api:
             headers={} if if_match is None else {"If-Match": if_match},
         )
 
-    async def list(self, **filters: str | int | list[str]) -> httpx.Response:
+    async def page(self, **filters: str | int | list[str]) -> httpx.Response:
         return await self.http.get("/v1/runs", params=filters)
 
     async def everything(self) -> list[dict[str, Any]]:
@@ -142,7 +142,7 @@ class Api:
         cursor: str | None = None
         while True:
             filters = {} if cursor is None else {"cursor": cursor}
-            page = (await self.list(limit=1000, **filters)).raise_for_status().json()
+            page = (await self.page(limit=1000, **filters)).raise_for_status().json()
             runs += page["runs"]
             if "nextCursor" not in page:
                 return runs

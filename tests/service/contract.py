@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from functools import cache
 from typing import Any, Final
 
-import jsonschema
+from openapi_schema_validator import OAS31Validator
 
 from runlease_service.app import create_app
 from runlease_service.settings import Settings
@@ -72,13 +72,13 @@ def check(
         return method, name, status
     media_type = headers["content-type"].partition(";")[0]
     assert media_type in content, f"{where}: {media_type} is not in the document"
-    _validate(where, name, asked.lower(), status, media_type, json.loads(body))
+    validator = _validator(name, asked.lower(), status, media_type)
+    errors = list(validator.iter_errors(json.loads(body)))
+    assert not errors, f"{where}: {errors[0].message} at {list(errors[0].absolute_path)}"
     return method, name, status
 
 
-def _check_problem(
-    where: str, status: int, headers: Mapping[str, str], body: bytes | None
-) -> None:
+def _check_problem(where: str, status: int, headers: Mapping[str, str], body: bytes | None) -> None:
     assert headers["content-type"] == PROBLEM, where
     if body is None:
         return
@@ -91,20 +91,11 @@ def _check_problem(
     assert b"Traceback" not in body, where
 
 
-def _validate(
-    where: str, name: str, method: str, status: int, media_type: str, value: object
-) -> None:
-    errors = list(_validator(name, method, status, media_type).iter_errors(value))
-    assert not errors, f"{where}: {errors[0].message} at {list(errors[0].absolute_path)}"
-
-
 @cache
-def _validator(
-    name: str, method: str, status: int, media_type: str
-) -> jsonschema.Draft202012Validator:
+def _validator(name: str, method: str, status: int, media_type: str) -> OAS31Validator:
     responses = document()["paths"][name][method]["responses"]
     schema = responses[str(status)]["content"][media_type]["schema"]
-    return jsonschema.Draft202012Validator({**schema, "components": _closed_components()})
+    return OAS31Validator({**schema, "components": _closed_components()})
 
 
 @cache

@@ -12,10 +12,9 @@ from pathlib import Path
 from typing import Final, Protocol
 
 
-class TestDatabase(Protocol):
+class OwnDatabase(Protocol):
     """A database of one test's own."""
 
-    __test__ = False
     url: str
 
     def locked(self) -> AbstractContextManager[None]:
@@ -57,5 +56,5 @@ class SQLiteFile:
             assert changed.rowcount == 1
 
 
-KINDS: Final[dict[str, Callable[[Path], TestDatabase]]] = {"sqlite": SQLiteFile}
+KINDS: Final[dict[str, Callable[[Path], OwnDatabase]]] = {"sqlite": SQLiteFile}
 """Each kind, and how a new, empty database of it is made; the path is the test's own."""

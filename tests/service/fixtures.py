@@ -19,7 +19,7 @@ from runlease_service.settings import Settings
 from tests.clock import ManualClock
 from tests.service import contract
 from tests.service.api import Api
-from tests.service.databases import KINDS, TestDatabase
+from tests.service.databases import KINDS, OwnDatabase
 from tests.service.server import Server, serve
 
 __all__ = [
@@ -39,7 +39,7 @@ __all__ = [
     "quiet_log",
 ]
 
-DatabaseMaker = Callable[[], TestDatabase]
+DatabaseMaker = Callable[[], OwnDatabase]
 
 
 class AppMaker(Protocol):
@@ -48,7 +48,7 @@ class AppMaker(Protocol):
         clock: ManualClock | None = None,
         *,
         hot_door: bool = True,
-        database: TestDatabase | None = None,
+        database: OwnDatabase | None = None,
         **settings: Any,  # noqa: ANN401 (any setting)
     ) -> FastAPI: ...
 
@@ -74,9 +74,9 @@ def database_kind(request: pytest.FixtureRequest) -> str:
 
 @pytest.fixture
 def new_database(database_kind: str, tmp_path: Path) -> DatabaseMaker:
-    made: list[TestDatabase] = []
+    made: list[OwnDatabase] = []
 
-    def new() -> TestDatabase:
+    def new() -> OwnDatabase:
         made.append(KINDS[database_kind](tmp_path / f"runs-{len(made)}.db"))
         return made[-1]
 
@@ -84,7 +84,7 @@ def new_database(database_kind: str, tmp_path: Path) -> DatabaseMaker:
 
 
 @pytest.fixture
-def database(new_database: DatabaseMaker) -> TestDatabase:
+def database(new_database: DatabaseMaker) -> OwnDatabase:
     return new_database()
 
 
@@ -102,22 +102,20 @@ def quiet_log() -> Iterator[None]:
 
 
 @pytest.fixture
-async def make_app(quiet_log: None, database: TestDatabase) -> AsyncIterator[AppMaker]:
+async def make_app(quiet_log: None, database: OwnDatabase) -> AsyncIterator[AppMaker]:
     """Applications on the test's database, unless another is named; stopped after the test."""
     apps: list[FastAPI] = []
+    default = database
 
     def make(
         clock: ManualClock | None = None,
         *,
         hot_door: bool = True,
-        database: TestDatabase = database,
+        database: OwnDatabase | None = None,
         **settings: Any,  # noqa: ANN401 (any setting)
     ) -> FastAPI:
-        apps.append(
-            create_app(
-                Settings(database_url=database.url, **settings), clock=clock, hot_door=hot_door
-            )
-        )
+        chosen = Settings(database_url=(database or default).url, **settings)
+        apps.append(create_app(chosen, clock=clock, hot_door=hot_door))
         return apps[-1]
 
     yield make
@@ -129,7 +127,6 @@ async def make_app(quiet_log: None, database: TestDatabase) -> AsyncIterator[App
 async def make_client() -> AsyncIterator[ClientMaker]:
     """Clients that hold every answer against the OpenAPI document."""
     async with AsyncExitStack() as stack:
-        opened: list[httpx.AsyncClient] = []
 
         def make(app: FastAPI, *, checked: bool = True) -> Api:
             http = httpx.AsyncClient(
@@ -139,7 +136,6 @@ async def make_client() -> AsyncIterator[ClientMaker]:
                 event_hooks={"response": [_check]} if checked else {},
                 timeout=60,
             )
-            opened.append(http)
             stack.push_async_callback(http.aclose)
             return Api(http)
 
@@ -158,7 +154,7 @@ def client(make_app: AppMaker, make_client: ClientMaker, clock: ManualClock) -> 
 
 
 @pytest.fixture
-def make_server(database: TestDatabase) -> Iterator[ServerMaker]:
+def make_server(database: OwnDatabase) -> Iterator[ServerMaker]:
     with ExitStack() as stack:
 
         def make(**settings: object) -> Server:
@@ -168,9 +164,7 @@ def make_server(database: TestDatabase) -> Iterator[ServerMaker]:
 
 
 @pytest.fixture(scope="module")
-def live_server(
-    database_kind: str, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[Server]:
+def live_server(database_kind: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     """One process for a module, with the default settings."""
     path = tmp_path_factory.mktemp("live") / "runs.db"
     with serve(KINDS[database_kind](path).url) as server:

@@ -79,9 +79,7 @@ def _bodies() -> list[bytes]:
     texts += [f'{{"owner":{owner},"fencingToken":1}}' for owner in BAD_OWNERS]
     texts += [f'{{"owner":{owner}}}' for owner in BAD_OWNERS]
     texts += [f'{{"owner":"a","fencingToken":{token}}}' for token in BAD_COUNTERS]
-    texts += [
-        f'{{"owner":"a","fencingToken":{token},"to":"completed"}}' for token in BAD_COUNTERS
-    ]
+    texts += [f'{{"owner":"a","fencingToken":{token},"to":"completed"}}' for token in BAD_COUNTERS]
     texts += [f'{{{grant},"to":{to}}}' for to in ('"running"', '"done"', "null", "1", '""')]
     texts += [
         f'{{{grant},"to":"queued","outcome":{{"code":"ok"}}}}',
@@ -110,9 +108,7 @@ def _bodies() -> list[bytes]:
         '{"key":"k","snapshotVersion":1,"savedAt":"0001-01-01T00:00:00+23:00"}',
         '{"key":"k","snapshotVersion":1,"savedAt":1}',
         '{"key":"k","snapshotVersion":1,"savedAt":"2026-09-01T00:00:00Z","x":1}',
-        json.dumps(
-            {"key": "k" * 1025, "snapshotVersion": 1, "savedAt": "2026-09-01T00:00:00Z"}
-        ),
+        json.dumps({"key": "k" * 1025, "snapshotVersion": 1, "savedAt": "2026-09-01T00:00:00Z"}),
     )
     texts += [f'{{{grant},"checkpointRef":{ref}}}' for ref in refs]
     labels = (
@@ -172,7 +168,7 @@ _CONDITIONS: Final = (
     b"99999999999999999999",
     b"\xb2",
     b" 1 ",
-    "١".encode(),
+    b"\xd9\xa1",
     b"\xff\x00",
 )
 _KEYS: Final = (

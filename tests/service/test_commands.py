@@ -92,7 +92,8 @@ async def test_acquire_makes_a_run_and_takes_an_existing_one(
 
 
 @pytest.mark.parametrize(
-    ("left_ms", "retry_after"), [(60_000, "60"), (59_999, "60"), (1_001, "2"), (1_000, "1"), (1, "1")]
+    ("left_ms", "retry_after"),
+    [(60_000, "60"), (59_999, "60"), (1_001, "2"), (1_000, "1"), (1, "1")],
 )
 async def test_a_held_run_says_when_to_try_again(
     client: Api, clock: ManualClock, left_ms: int, retry_after: str
@@ -222,10 +223,7 @@ async def test_b01_whoever_was_taken_over_writes_nothing_more(
         answers = [
             await client.renew("x", 1, owner),
             await client.fence("x", 1, owner),
-            *[
-                await client.transition("x", 1, to, owner)
-                for to in (*ENDS, "queued", "suspended")
-            ],
+            *[await client.transition("x", 1, to, owner) for to in (*ENDS, "queued", "suspended")],
         ]
         for answer in answers:
             problem = refused(answer, 409, "RUN_LEASE_LOST")
@@ -364,7 +362,7 @@ async def test_b13_a_run_whose_worker_died_is_cancelled_at_once(client: Api) -> 
 
     assert "lease" not in record
     for lease in ("live", "expired"):
-        assert (await client.list(lease=lease)).json()["runs"] == []
+        assert (await client.page(lease=lease)).json()["runs"] == []
     refused(await client.acquire("x", "b"), 409, "RUN_ALREADY_TERMINAL")
     assert record_of(await client.cancel("x", "again")) == record
     assert (await client.delete("x")).status_code == 204
@@ -637,7 +635,10 @@ async def test_a_batch_has_a_bound(make_app: AppMaker, make_client: ClientMaker)
     lease = {"runId": "x", "fencingToken": 1}
 
     assert (await client.renew_all([lease] * 2)).status_code == 200
-    assert refused(await client.renew_all([lease] * 3), 422, "RUN_VALIDATION_ERROR")["field"] == "leases"
+    assert (
+        refused(await client.renew_all([lease] * 3), 422, "RUN_VALIDATION_ERROR")["field"]
+        == "leases"
+    )
     assert refused(await client.renew_all([]), 422, "RUN_VALIDATION_ERROR")["field"] == "leases"
 
 
@@ -714,9 +715,9 @@ async def test_put_swaps_one_version_for_the_next(client: Api) -> None:
     next_record = record | {"version": 2, "status": "cancelled", "outcome": {"code": "c"}}
 
     assert record_of(await client.put(next_record, If_Match='"1"'), 200) == next_record
-    assert refused(await client.put(next_record, If_Match='"1"'), 412, "RUN_CONFLICT")["record"] == (
-        next_record
-    )
+    assert refused(await client.put(next_record, If_Match='"1"'), 412, "RUN_CONFLICT")[
+        "record"
+    ] == (next_record)
     problem = refused(
         await client.put(next_record | {"version": 3}, If_Match='"2"'), 409, "RUN_ALREADY_TERMINAL"
     )
@@ -779,7 +780,7 @@ async def test_b38_instants_have_three_digits_also_when_they_are_zero(
     for ms, text in ((0, T0), (700, "2026-09-01T00:00:00.700Z"), (999, "2026-09-01T00:00:00.999Z")):
         clock.set_ms(1_788_220_800_000 + ms)
         assert record_of(await client.enqueue(f"r{ms}"), 201)["createdAt"] == text
-    listed = (await client.list()).json()["runs"]
+    listed = (await client.page()).json()["runs"]
     assert [run["runId"] for run in listed] == ["r999", "r700", "r0"]
 
     for given, written in (
@@ -803,7 +804,11 @@ async def test_delete_leaves_the_token_behind(client: Api) -> None:
     assert (await client.delete("x")).status_code == 204
 
     refused(await client.renew("x", 1), 409, "RUN_LEASE_LOST")
-    refused(await client.put(made_record(fencingToken=1), If_None_Match="*"), 422, "RUN_VALIDATION_ERROR")
+    refused(
+        await client.put(made_record(fencingToken=1), If_None_Match="*"),
+        422,
+        "RUN_VALIDATION_ERROR",
+    )
     again = record_of(await client.acquire("x"), 201)
     assert (again["version"], again["attempt"], again["fencingToken"]) == (1, 1, 2)
     refused(await client.renew("x", 1), 409, "RUN_LEASE_LOST")

@@ -19,7 +19,7 @@ MAX: Final = "\U0010ffff"
 
 
 async def ids(client: Api, **filters: str | int | list[str]) -> list[str]:
-    page = (await client.list(**filters)).raise_for_status().json()
+    page = (await client.page(**filters)).raise_for_status().json()
     return [run["runId"] for run in page["runs"]]
 
 
@@ -27,7 +27,7 @@ async def all_pages(client: Api, limit: int, **filters: str | int | list[str]) -
     found: list[str] = []
     cursor: dict[str, str] = {}
     while True:
-        page = (await client.list(limit=limit, **filters, **cursor)).raise_for_status().json()
+        page = (await client.page(limit=limit, **filters, **cursor)).raise_for_status().json()
         assert len(page["runs"]) <= limit
         found += [run["runId"] for run in page["runs"]]
         if "nextCursor" not in page:
@@ -42,7 +42,7 @@ async def enqueue_all(client: Api, run_ids: list[str], **fields: Any) -> None:  
 
 
 async def test_an_empty_list_is_an_empty_page(client: Api) -> None:
-    assert (await client.list()).json() == {"runs": []}
+    assert (await client.page()).json() == {"runs": []}
 
 
 async def test_each_filter_lets_through_what_it_names(client: Api, clock: ManualClock) -> None:
@@ -136,7 +136,7 @@ async def test_runs_made_while_paging_neither_repeat_nor_hide_another(
     cursor: dict[str, str] = {}
     for turn in range(20):
         # Some tie with what is listed, some are newer; a listed run moves, another goes.
-        page = (await client.list(limit=4, **cursor)).raise_for_status().json()
+        page = (await client.page(limit=4, **cursor)).raise_for_status().json()
         found += [run["runId"] for run in page["runs"]]
         await client.enqueue(f"zz-{turn}")
         await client.acquire(found[0])
@@ -153,7 +153,7 @@ async def test_runs_made_while_paging_neither_repeat_nor_hide_another(
 
 async def test_a_cursor_outlives_the_run_that_it_names(client: Api) -> None:
     await enqueue_all(client, ["a", "b", "c", "d"])
-    page = (await client.list(limit=2)).json()
+    page = (await client.page(limit=2)).json()
     await client.delete("c")
     await client.delete("d")
 
@@ -196,7 +196,9 @@ PREFIXED: Final = (
 async def test_a_prefix_is_compared_code_point_by_code_point(client: Api) -> None:
     await enqueue_all(client, list(PREFIXED))
     for prefix in (*PREFIXED, "a%%", "_", "%", "?", "[", "\u0301", "\x7e", " "):
-        expected = sorted((run_id for run_id in PREFIXED if run_id.startswith(prefix)), reverse=True)
+        expected = sorted(
+            (run_id for run_id in PREFIXED if run_id.startswith(prefix)), reverse=True
+        )
         assert await ids(client, prefix=prefix) == expected, ascii(prefix)
         assert await all_pages(client, 1, prefix=prefix) == expected, ascii(prefix)
     assert len(await ids(client, prefix="")) == len(PREFIXED)
@@ -291,7 +293,7 @@ def _token(value: object) -> str:
 async def test_a_cursor_that_is_none_is_refused(client: Api, cursor: str) -> None:
     await client.enqueue("x")
 
-    problem = refused(await client.list(cursor=cursor), 422, "RUN_VALIDATION_ERROR")
+    problem = refused(await client.page(cursor=cursor), 422, "RUN_VALIDATION_ERROR")
 
     assert problem["field"] == "cursor"
 
@@ -299,19 +301,20 @@ async def test_a_cursor_that_is_none_is_refused(client: Api, cursor: str) -> Non
 async def test_no_cursor_shows_more_than_its_filters_do(client: Api, clock: ManualClock) -> None:
     await enqueue_all(client, ["a", "b", "c"])
     await client.acquire("b", "w")
-    page = (await client.list(limit=1)).json()
+    page = (await client.page(limit=1)).json()
 
     assert await ids(client, cursor=page["nextCursor"], owner="w") == ["b"]
 
 
-async def test_the_page_size_follows_the_settings(make_app: AppMaker, make_client: ClientMaker
+async def test_the_page_size_follows_the_settings(
+    make_app: AppMaker, make_client: ClientMaker
 ) -> None:
     client = make_client(make_app(list_limit_default=2, list_limit_max=3))
     await enqueue_all(client, ["a", "b", "c", "d"])
 
     assert len(await ids(client)) == 2
     assert len(await ids(client, limit=3)) == 3
-    refused(await client.list(limit=4), 422, "RUN_VALIDATION_ERROR")
+    refused(await client.page(limit=4), 422, "RUN_VALIDATION_ERROR")
 
 
 async def test_b51_ids_that_look_alike_stay_different_runs(client: Api) -> None:

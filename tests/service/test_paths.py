@@ -66,7 +66,9 @@ def test_one_run_through_all_verbs_however_its_id_is_spelt(
     plain = f"/v1/runs/{mine}"
 
     def post(verb: str, **body: object) -> RawAnswer:
-        answer = send_checked(live_server, "POST", f"{path}/{verb}", f"{plain}/{verb}", body or None)
+        answer = send_checked(
+            live_server, "POST", f"{path}/{verb}", f"{plain}/{verb}", body or None
+        )
         assert answer.status in (200, 201), answer
         assert answer.json()["runId"] == mine
         return answer
@@ -93,7 +95,12 @@ def test_one_run_through_all_verbs_however_its_id_is_spelt(
 def test_a_slash_and_its_encoding_name_one_run(live_server: Server) -> None:
     assert send(live_server, "POST", "/v1/runs/one%2Frun/acquire", {"owner": "a"}).status == 201
 
-    for target in ("/v1/runs/one/run", "/v1/runs/one%2Frun", "/v1/runs/one%2frun", "/v1/runs/%6fne/run"):
+    for target in (
+        "/v1/runs/one/run",
+        "/v1/runs/one%2Frun",
+        "/v1/runs/one%2frun",
+        "/v1/runs/%6fne/run",
+    ):
         assert send(live_server, "GET", target).json()["runId"] == "one/run"
     assert send(live_server, "GET", "/v1/runs/one%252Frun").status == 404
 

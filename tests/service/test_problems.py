@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import time
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Callable
 from typing import Any, Final
 
 import httpx
@@ -16,7 +16,7 @@ from tests.clock import ManualClock
 from tests.service import contract
 from tests.service.api import Api, path_of, record_of, refused
 from tests.service.asgi import JSON, Answered, RawHeaders, ask
-from tests.service.databases import TestDatabase
+from tests.service.databases import OwnDatabase
 from tests.service.fixtures import AppMaker, ClientMaker
 from tests.service.malformed import BODIES, CONTROL_CHARACTERS, TARGETS, UNREADABLE, VERBS
 
@@ -181,7 +181,11 @@ async def test_a_lease_length_outside_its_bounds_is_refused_never_clamped(
 async def test_the_settings_may_narrow_the_lease_length(
     make_app: AppMaker, make_client: ClientMaker, clock: ManualClock
 ) -> None:
-    narrow = {"lease_ttl_ms_min": 1_000, "lease_ttl_ms_max": 5_000, "lease_ttl_ms_default": 2_000}
+    narrow: dict[str, Any] = {
+        "lease_ttl_ms_min": 1_000,
+        "lease_ttl_ms_max": 5_000,
+        "lease_ttl_ms_default": 2_000,
+    }
     client = make_client(make_app(clock, **narrow))
 
     default = await client.acquire("x")
@@ -244,7 +248,8 @@ async def test_a_message_may_hold_tab_and_newline(client: Api) -> None:
 
 
 @pytest.mark.parametrize(
-    "run_id", ["", " ", " x", "x ", "\u00a0x", "x\u2003", "x" * 513, ".", "..", "a//b", "/", "a/../b"]
+    "run_id",
+    ["", " ", " x", "x ", "\u00a0x", "x\u2003", "x" * 513, ".", "..", "a//b", "/", "a/../b"],
 )
 async def test_an_id_that_is_none_is_refused_in_body_and_path(client: Api, run_id: str) -> None:
     before = await client.everything()
@@ -325,7 +330,9 @@ async def test_a_thousand_leases_with_huge_owners_are_refused_cheaply(client: Ap
         "RUN_VALIDATION_ERROR"
     }
 
-    refused(await client.renew_all([{**lease, "owner": "a" * 1_000_000}] * 5), 413, "PAYLOAD_TOO_LARGE")
+    refused(
+        await client.renew_all([{**lease, "owner": "a" * 1_000_000}] * 5), 413, "PAYLOAD_TOO_LARGE"
+    )
     problem = refused(await client.acquire("x", "a" * 1_000_000), 422, "RUN_VALIDATION_ERROR")
     assert len(json.dumps(problem)) < 1_000
 
@@ -374,7 +381,7 @@ async def test_a_request_id_unfit_for_a_log_is_replaced(client: Api, given: byte
 
 
 async def test_a_full_queue_is_503_at_once_and_refuses_no_more_than_it_must(
-    make_app: AppMaker, make_client: ClientMaker, database: TestDatabase
+    make_app: AppMaker, make_client: ClientMaker, database: OwnDatabase
 ) -> None:
     client = make_client(make_app(queue_depth_max=3, database_wait_ms_max=20_000))
     record_of(await client.acquire("x"), 201)
@@ -402,7 +409,7 @@ async def test_a_full_queue_is_503_at_once_and_refuses_no_more_than_it_must(
 
 
 async def test_a_locked_database_is_503_then_serves_again_by_itself(
-    make_app: AppMaker, make_client: ClientMaker, database: TestDatabase
+    make_app: AppMaker, make_client: ClientMaker, database: OwnDatabase
 ) -> None:
     client = make_client(make_app(database_wait_ms_max=200))
     record_of(await client.acquire("x"), 201)
@@ -455,7 +462,7 @@ async def test_a_locked_database_is_503_then_serves_again_by_itself(
     ],
 )
 async def test_a_broken_row_is_an_integrity_error_of_its_run_alone(
-    client: Api, database: TestDatabase, column: str, value: str
+    client: Api, database: OwnDatabase, column: str, value: str
 ) -> None:
     for run_id in ("good-1", "bad", "good-2"):
         record_of(await client.acquire(run_id), 201)
@@ -483,7 +490,7 @@ async def test_a_broken_row_is_an_integrity_error_of_its_run_alone(
 
 
 async def test_commands_that_fly_together_with_a_broken_row_succeed(
-    client: Api, database: TestDatabase
+    client: Api, database: OwnDatabase
 ) -> None:
     runs = [f"r{number}" for number in range(20)]
     for run_id in runs:
@@ -567,7 +574,9 @@ async def test_no_target_of_the_table_is_answered_by_anything_but_json(client: A
         "/v1/runs?cursor=",
     ],
 )
-async def test_a_filter_that_is_none_is_refused_in_place_of_ignored(client: Api, target: str) -> None:
+async def test_a_filter_that_is_none_is_refused_in_place_of_ignored(
+    client: Api, target: str
+) -> None:
     await client.enqueue("x")
 
     answer = await ask_checked(_app(client), "GET", target)
@@ -593,8 +602,8 @@ def flying(client: Api) -> int:
     return len(lane.flying)
 
 
-async def until(holds: Any) -> None:  # noqa: ANN401 (any condition)
-    """Give way to others until it holds."""
+async def until(holds: Callable[[], bool]) -> None:
+    """Give way to others until it holds; what it asks for has no event of its own."""
     async with asyncio.timeout(WAIT_S):
-        while not holds():
+        while not holds():  # noqa: ASYNC110 (likewise)
             await asyncio.sleep(0)

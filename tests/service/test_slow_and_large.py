@@ -36,7 +36,9 @@ def pour(connection: socket.socket, size: int, *, chunked: bool) -> int:
     return sent
 
 
-def pour_and_read(server: Server, size: int, *, chunked: bool, length: int | None = None) -> RawAnswer:
+def pour_and_read(
+    server: Server, size: int, *, chunked: bool, length: int | None = None
+) -> RawAnswer:
     """Send a large body, reading all the while: the answer may come long before the end."""
     framing = (
         ("Transfer-Encoding", "chunked") if chunked else ("Content-Length", str(length or size))
@@ -81,7 +83,7 @@ def test_a_length_that_lies_costs_only_its_sender(live_server: Server) -> None:
         # No length at all: no body either, whatever comes after.
         connection.sendall(head("POST", "/v1/runs/lie/acquire", [JSON_TYPE]) + body)
         answer = read_answer(connection)
-    assert answer.status == 422
+    assert answer.status in (400, 422)
     for length in ("-1", "x", "1e3", "0x10", "99999999999999999999999999"):
         with connect(live_server) as connection:
             fields = [JSON_TYPE, ("Content-Length", length)]

@@ -142,9 +142,7 @@ async def test_both_doors_answer_alike_when_the_database_cannot_be_opened(
 ) -> None:
     away = new_database()
     away.url = away.url.replace("/runs-", "/no-such-folder/runs-")
-    doors = Doors(
-        ManualClock(), make_app(database=away), make_app(database=away, hot_door=False)
-    )
+    doors = Doors(ManualClock(), make_app(database=away), make_app(database=away, hot_door=False))
 
     answer = await doors.compare("POST", "/v1/runs/x/acquire", [JSON], b'{"owner":"a"}')
 

@@ -155,7 +155,7 @@ async def list_runs(
     if limit > settings.list_limit_max:
         raise malformed("limit", f"must be between 1 and {settings.list_limit_max}")
     try:
-        page = await service.database.list(
+        page = await service.database.page(
             RunQuery(
                 limit=limit,
                 after=None if query.cursor is None else _position(query.cursor),

@@ -8,7 +8,7 @@ in one place per database, and the rules in none of them.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Literal, Protocol
@@ -22,7 +22,14 @@ LeaseState = Literal["live", "expired", "none"]
 
 class DatabaseUnavailableError(Exception):
     """The database is away, locked by others or full. The outcome of what was asked is unknown
-    and every command is safe to send again. The message is for callers: no SQL, no path."""
+    and every command is safe to send again. The message is for callers: no SQL, no path.
+
+    `recovered` says that a connection was lost and that a new one is there.
+    """
+
+    def __init__(self, detail: str, *, recovered: bool = False) -> None:
+        super().__init__(detail)
+        self.recovered = recovered
 
 
 class DatabaseSetupError(Exception):
@@ -87,15 +94,23 @@ class Database(Protocol):
     async def open(self) -> None:
         """Connect and check the schema. Raises DatabaseSetupError when it cannot be used."""
 
-    async def apply(self, run_ids: Sequence[str], judge: Judge) -> None:
-        """Judge these runs in one transaction; returns after the commit."""
+    async def apply(self, run_ids: Sequence[str], judge: Judge, lane: int) -> Collection[str]:
+        """Judge these runs and write what changed; returns after the commit.
+
+        Returns the runs that could not be written because another process was at them: nothing
+        of theirs is changed, and their commands are to be judged again.
+
+        Raises:
+            DatabaseUnavailableError: The outcome is unknown. With `recovered` the database is back
+                already, so what is safe to repeat may be judged again at once.
+        """
 
     async def get(self, run_id: str) -> tuple[RunRecord | None, datetime]:
         """One run as last committed, and the instant of the reading.
 
         Raises RunIntegrityError when the stored row is malformed."""
 
-    async def list(self, query: RunQuery) -> Page:
+    async def page(self, query: RunQuery) -> Page:
         """One page of runs. Raises RunIntegrityError when a stored row is malformed."""
 
     async def ping(self) -> None:

@@ -7,12 +7,14 @@ same at any depth and a run made meanwhile neither repeats nor hides another.
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 from typing import Any
 
-from sqlalchemy import Select, and_, or_, select
+from sqlalchemy import Select, and_, bindparam, or_, select
 
-from runlease_service.database.base import RunQuery
-from runlease_service.database.schema import run_labels, runs
+from runlease_core.instant import ms_from_instant
+from runlease_service.database.base import Page, Position, RunQuery
+from runlease_service.database.schema import record_from_row, run_labels, runs
 
 _SURROGATES = range(0xD800, 0xE000)
 
@@ -50,6 +52,25 @@ def select_page(query: RunQuery, now_ms: int) -> Select[Any]:
             of_label, and_(of_label.c.run_id == runs.c.run_id, of_label.c.label == label)
         )
     return statement.limit(query.limit + 1)
+
+
+def select_run() -> Select[Any]:
+    """The run whose id is the parameter `run_id`, unless it is deleted."""
+    return select(runs).where(runs.c.run_id == bindparam("run_id"), runs.c.deleted_at.is_(None))
+
+
+def page_of(rows: Sequence[Sequence[Any]], limit: int) -> Page:
+    """The page that `select_page` selected: the row past the limit only says that there are more.
+
+    Raises:
+        RunIntegrityError: RUN_INTEGRITY_ERROR, a row is no well-formed record.
+    """
+    records = [record_from_row(row) for row in rows[:limit]]
+    following = None
+    if len(rows) > limit:
+        last = records[-1]
+        following = Position(ms_from_instant(last.created_at), last.run_id)
+    return Page(tuple(records), following)
 
 
 def end_of_prefix(prefix: str) -> str | None:

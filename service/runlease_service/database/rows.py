@@ -24,13 +24,14 @@ from runlease_service.database.schema import (
 class Rows:
     """A batch's rows in run id order: whole rows as in COLUMNS, renewals as in RENEWAL_COLUMNS.
 
-    `unlabelled` names the runs whose label rows go, before those in `labels` come.
+    In `relabelled` are the updates that change labels: the label rows of those runs go, before
+    those in `labels` come.
     """
 
     inserts: list[Row] = field(default_factory=list)
     updates: list[tuple[Row, Guard]] = field(default_factory=list)
+    relabelled: list[tuple[Row, Guard]] = field(default_factory=list)
     renewals: list[tuple[Row, Guard]] = field(default_factory=list)
-    unlabelled: list[str] = field(default_factory=list)
     labels: list[tuple[str, str, int]] = field(default_factory=list)
 
     @classmethod
@@ -54,14 +55,14 @@ class Rows:
             if isinstance(after, Tombstone)
             else row_from_record(after)
         )
+        old, new = _labels(before), _labels(after)
         if before is None:
             self.inserts.append(row)
-        else:
+            self.labels.extend(new)
+        elif old == new:
             self.updates.append((row, guard_of(before)))
-        old, new = _labels(before), _labels(after)
-        if old != new:
-            if old:
-                self.unlabelled.append(after.run_id)
+        else:
+            self.relabelled.append((row, guard_of(before)))
             self.labels.extend(new)
 
 

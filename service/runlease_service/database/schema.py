@@ -36,7 +36,11 @@ from runlease_core.lifecycle import TERMINAL, RunStatus
 from runlease_core.parsing import stored_record
 from runlease_core.record import CheckpointRef, Lease, Outcome, RunRecord, Suspension, Tombstone
 
-SCHEMA_VERSION: Final = 1
+SCHEMA_REVISION: Final = "0001"
+"""The newest revision in `migrations`: the tables below."""
+
+# Compared byte by byte on every database, whatever its collation.
+_EXACT: Final = Text().with_variant(Text(collation="C"), "postgresql")
 
 metadata = MetaData()
 
@@ -48,12 +52,12 @@ def _quoted(statuses: Sequence[str]) -> str:
 runs = Table(
     "runs",
     metadata,
-    Column("run_id", Text, primary_key=True),
+    Column("run_id", _EXACT, primary_key=True),
     Column("version", BigInteger, nullable=False),
     Column("status", Text),
     Column("attempt", BigInteger, nullable=False),
     Column("fencing_token", BigInteger, nullable=False),
-    Column("lease_owner", Text),
+    Column("lease_owner", _EXACT),
     Column("lease_acquired_at", BigInteger),
     Column("lease_expires_at", BigInteger),
     Column("lease_grant_key", Text),
@@ -103,6 +107,7 @@ runs = Table(
     ),
     CheckConstraint("max_attempts BETWEEN 1 AND 10000", name="max_attempts_range"),
     sqlite_with_rowid=False,
+    postgresql_with={"fillfactor": 70},
 )
 
 
@@ -120,8 +125,8 @@ _index("runs_by_deleted", "deleted_at", where=runs.c.deleted_at.is_not(None))
 run_labels = Table(
     "run_labels",
     metadata,
-    Column("run_id", Text, primary_key=True),
-    Column("label", Text, primary_key=True),
+    Column("run_id", _EXACT, primary_key=True),
+    Column("label", _EXACT, primary_key=True),
     Column("created_at", BigInteger, nullable=False),
     Index("run_labels_by_label", "label", "created_at", "run_id"),
     sqlite_with_rowid=False,

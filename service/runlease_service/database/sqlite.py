@@ -15,7 +15,7 @@ from __future__ import annotations
 import asyncio
 import json
 import sqlite3
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import closing, contextmanager
 from datetime import datetime
@@ -24,20 +24,21 @@ from typing import Any, Final, TypeVar
 
 import structlog
 from sqlalchemy import (
+    Connection,
     Engine,
     create_engine,
     event,
-    select,
 )
 from sqlalchemy.engine import URL
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.exc import TimeoutError as PoolTimeoutError
+from sqlalchemy.pool import StaticPool
 
 from runlease_core.decide import State
 from runlease_core.errors import RunIntegrityError
 from runlease_core.instant import ms_from_instant
 from runlease_core.record import RunRecord
-from runlease_service.database import statements
+from runlease_service.database import sqlite_statements as statements
 from runlease_service.database.base import (
     Change,
     Corrupt,
@@ -45,16 +46,14 @@ from runlease_service.database.base import (
     DatabaseUnavailableError,
     Judge,
     Page,
-    Position,
     RunQuery,
 )
 from runlease_service.database.clock import Clock, DatabaseClock, GivenClock, HostClock
-from runlease_service.database.queries import select_page
+from runlease_service.database.queries import page_of, select_page, select_run
 from runlease_service.database.rows import Rows
 from runlease_service.database.schema import (
-    SCHEMA_VERSION,
+    SCHEMA_REVISION,
     record_from_row,
-    runs,
     state_from_row,
 )
 
@@ -126,14 +125,16 @@ class SQLiteDatabase:
     async def open(self) -> None:
         await self._on(self._writing, self._open)
 
-    async def apply(self, run_ids: Sequence[str], judge: Judge) -> None:
+    async def apply(self, run_ids: Sequence[str], judge: Judge, lane: int) -> Collection[str]:
+        del lane  # there is one
         await self._on(self._writing, lambda: self._apply(run_ids, judge))
+        return ()
 
     async def get(self, run_id: str) -> tuple[RunRecord | None, datetime]:
         return await self._on(self._reading, lambda: self._get(run_id))
 
-    async def list(self, query: RunQuery) -> Page:
-        return await self._on(self._reading, lambda: self._list(query))
+    async def page(self, query: RunQuery) -> Page:
+        return await self._on(self._reading, lambda: self._page(query))
 
     async def ping(self) -> None:
         await self._on(self._writing, lambda: self._apply((), lambda _states, _now: {}))
@@ -194,17 +195,25 @@ class SQLiteDatabase:
         return engine
 
     def _make_schema(self, connection: sqlite3.Connection) -> None:
-        with _transaction(connection):
-            (found,) = connection.execute("PRAGMA user_version").fetchone()
-            if found > SCHEMA_VERSION:
-                raise DatabaseSetupError(
-                    f"{self._path} was made by a newer runlease (schema {found}, this one knows "
-                    f"{SCHEMA_VERSION}); run that one"
-                )
-            if found == 0:
-                for statement in statements.schema():
-                    connection.execute(statement)
-                connection.execute(f"PRAGMA user_version={SCHEMA_VERSION}")
+        found = _revision(connection)
+        if found == SCHEMA_REVISION:
+            return
+        from runlease_service.database import migrations  # noqa: PLC0415 (it takes its time)
+
+        if found is not None and found not in migrations.revisions():
+            raise DatabaseSetupError(
+                f"{self._path} was made by a newer runlease (schema {found}, this one knows "
+                f"{SCHEMA_REVISION}); run that one"
+            )
+        # Alembic wants a connection of SQLAlchemy's; it is given this one.
+        engine = create_engine("sqlite://", creator=lambda: connection, poolclass=StaticPool)
+
+        @event.listens_for(engine, "begin")
+        def take_the_write_lock(begun: Connection) -> None:
+            begun.exec_driver_sql("BEGIN IMMEDIATE")
+
+        with engine.begin() as migrating:
+            migrations.upgrade(migrating)
 
     @staticmethod
     def _settle_leases(connection: sqlite3.Connection, clock: DatabaseClock) -> None:
@@ -259,16 +268,17 @@ class SQLiteDatabase:
     @staticmethod
     def _save(connection: sqlite3.Connection, changes: Mapping[str, Change], now_ms: int) -> None:
         rows = Rows.of(changes, now_ms)
+        updates = [*rows.updates, *rows.relabelled]
         for statement, values in (
             (statements.INSERT_RUN, rows.inserts),
-            (statements.UPDATE_RUN, [(*row[1:], *guard) for row, guard in rows.updates]),
+            (statements.UPDATE_RUN, [(*row[1:], *guard) for row, guard in updates]),
             (statements.RENEW_RUN, [(*row, *guard) for row, guard in rows.renewals]),
         ):
             if values and connection.executemany(statement, values).rowcount != len(values):
                 raise AssertionError("a row changed under the write lock")
-        if rows.unlabelled:
+        if rows.relabelled:
             connection.executemany(
-                statements.DELETE_LABELS, [(run_id,) for run_id in rows.unlabelled]
+                statements.DELETE_LABELS, [(row[0],) for row, _ in rows.relabelled]
             )
         if rows.labels:
             connection.executemany(statements.INSERT_LABEL, rows.labels)
@@ -286,20 +296,13 @@ class SQLiteDatabase:
 
     def _get(self, run_id: str) -> tuple[RunRecord | None, datetime]:
         with self._read() as (connection, now):
-            row = connection.execute(
-                select(runs).where(runs.c.run_id == run_id, runs.c.deleted_at.is_(None))
-            ).one_or_none()
+            row = connection.execute(select_run(), {"run_id": run_id}).one_or_none()
         return (None if row is None else record_from_row(row)), now
 
-    def _list(self, query: RunQuery) -> Page:
+    def _page(self, query: RunQuery) -> Page:
         with self._read() as (connection, now):
             rows = connection.execute(select_page(query, ms_from_instant(now))).all()
-        page = rows[: query.limit]
-        last = page[-1] if len(rows) > query.limit else None
-        return Page(
-            runs=tuple(record_from_row(row) for row in page),
-            next=None if last is None else Position(last.created_at, last.run_id),
-        )
+        return page_of(rows, query.limit)
 
     @contextmanager
     def _read(self) -> Iterator[tuple[Any, datetime]]:
@@ -309,11 +312,22 @@ class SQLiteDatabase:
             yield connection, self._clock.now()
 
 
-def path_of(url: URL) -> Path:
+def path_of(url: str) -> Path:
     """The file that a `sqlite:///` URL names."""
-    if not url.database or url.database == ":memory:" or url.query:
+    path = url.removeprefix("sqlite:///")
+    if path == url or path in ("", ":memory:") or "?" in path:
         raise DatabaseSetupError("name a file: sqlite:///runlease.db, or sqlite:////absolute/path")
-    return Path(url.database).absolute()
+    return Path(path).absolute()
+
+
+def _revision(connection: sqlite3.Connection) -> str | None:
+    tables = "SELECT 1 FROM sqlite_master WHERE name = 'alembic_version'"
+    if connection.execute(tables).fetchone() is None:
+        return None
+    found: tuple[str] | None = connection.execute(
+        "SELECT version_num FROM alembic_version"
+    ).fetchone()
+    return found[0] if found else None
 
 
 def _copy_log(connection: sqlite3.Connection) -> None:

@@ -6,18 +6,16 @@ statements do.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any, Final
 
 from sqlalchemy import bindparam, delete, func, insert, literal_column, select, update
 from sqlalchemy.dialects import sqlite as dialect
-from sqlalchemy.schema import CreateIndex, CreateTable
 from sqlalchemy.sql import ClauseElement
 
 from runlease_service.database.schema import (
     COLUMNS,
     RENEWAL_COLUMNS,
-    metadata,
     run_labels,
     runs,
 )
@@ -72,11 +70,3 @@ CUT_LEASES: Final = _sql(
     .where(*_HELD, runs.c.lease_acquired_at > bindparam("now")),
     paramstyle="named",
 )
-
-
-def schema() -> Iterator[str]:
-    """What makes the tables."""
-    for table in metadata.sorted_tables:
-        yield _sql(CreateTable(table))
-        for index in sorted(table.indexes, key=lambda index: str(index.name)):
-            yield _sql(CreateIndex(index))
