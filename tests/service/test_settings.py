@@ -103,10 +103,10 @@ def test_a_wrong_value_is_one_line_that_names_the_setting(
         ("sqlite://runlease.db", "name a file"),
         ("sqlite:///a.db?mode=memory", "no question mark"),
         ("sqlite:///a\n.db", "no control character"),
-        ("runlease.db", "only SQLite is"),
-        ("", "only SQLite is"),
-        ("mysql://root:secret@db/runs", "mysql:// is not supported; only SQLite is"),
-        ("root:secret@db://x", "this is not supported; only SQLite is"),
+        ("runlease.db", "name sqlite:///"),
+        ("", "name sqlite:///"),
+        ("mysql://root:secret@db/runs", "mysql:// is not supported; name sqlite:///"),
+        ("root:secret@db://x", "this is not supported; name sqlite:///"),
     ],
 )
 def test_a_database_that_cannot_be_used_is_refused_without_its_url(url: str, words: str) -> None:
