@@ -1,9 +1,11 @@
-"""Renewals a second over HTTP, against the floor, in interleaved rounds.
+"""Renewals a second over HTTP, in interleaved rounds: against the floor, a route that stores
+nothing, and on PostgreSQL also against what one writes first.
 
     make bench ARGS="--seconds 5 --rounds 5 --runs 100000 --connections 64"
+    make bench ARGS="--postgres"
 
 The load comes from wrk (Debian: apt install wrk). Where there are two cores, the servers share the
-first and wrk has the second.
+first, and wrk and PostgreSQL have the second.
 """
 
 from __future__ import annotations
@@ -25,7 +27,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from runlease_core.commands import Acquire
-from runlease_service.database.sqlite import SQLiteDatabase
+from runlease_service.database import connect
 from runlease_service.executor import Executor
 
 HERE = Path(__file__).parent
@@ -44,9 +46,16 @@ class Figures:
     errors: int
 
 
-async def fill(path: Path, runs: int) -> None:
+async def fill(url: str, runs: int) -> None:
     """Make that many runs, all held by one owner for a day."""
-    database = SQLiteDatabase(path)
+    database = connect(
+        url,
+        wait_ms_max=60_000,
+        read_connections_max=1,
+        lanes=2,
+        pooled=False,
+        require_durable=False,
+    )
     await database.open()
     executor = Executor(database)
     executor.start()
@@ -116,24 +125,50 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--runs", type=int, default=100_000)
     parser.add_argument("--connections", type=int, default=64)
+    parser.add_argument("--postgres", action="store_true")
     options = parser.parse_args()
     if shutil.which("wrk") is None:
         sys.exit("wrk is not installed (Debian: apt install wrk)")
 
     with ExitStack() as stack:
-        folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="runlease-bench-")))
-        asyncio.run(fill(folder / "runs.db", options.runs))
-        floor = ["uvicorn", "bench.floor:app", "--log-level", "warning", "--no-access-log"]
-        service = ["runlease_service.cli", "serve", "--database", f"sqlite:///{folder}/runs.db"]
-        urls = {
-            "floor": serve(stack, floor, free_port()),
-            "runlease": serve(stack, service, free_port()),
+        url = postgres(stack) if options.postgres else sqlite(stack)
+        asyncio.run(fill(url, options.runs))
+        os.environ["RUNLEASE_DATABASE_URL"] = url
+        quiet = ["--log-level", "warning", "--no-access-log"]
+        servers = {
+            "floor": ["uvicorn", "bench.floor:app", *quiet],
+            "runlease": ["runlease_service.cli", "serve"],
         }
+        if options.postgres:
+            servers["naive"] = ["uvicorn", "bench.naive:app", *quiet]
+        urls = {name: serve(stack, arguments, free_port()) for name, arguments in servers.items()}
         rounds: dict[str, list[Figures]] = {name: [] for name in urls}
         for _ in range(options.rounds):
-            for name, url in urls.items():
-                rounds[name].append(load(url, options))
+            for name, address in urls.items():
+                rounds[name].append(load(address, options))
     report(rounds)
+
+
+def sqlite(stack: ExitStack) -> str:
+    folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="runlease-bench-"))
+    return f"sqlite:///{folder}/runs.db"
+
+
+def postgres(stack: ExitStack) -> str:
+    """A server of our own, on the second core, that waits for the disk."""
+    server = subprocess.Popen(
+        [*pinned(1), sys.executable, "-m", "tests.postgres_server"],
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    stack.callback(server.wait)
+    stack.callback(server.terminate)
+    assert server.stdout is not None, "it was asked for"
+    url = server.stdout.readline().strip()
+    subprocess.run(
+        [sys.executable, "-m", "runlease_service.cli", "migrate", "--database", url], check=True
+    )
+    return url
 
 
 def report(rounds: dict[str, list[Figures]]) -> None:
@@ -144,11 +179,13 @@ def report(rounds: dict[str, list[Figures]]) -> None:
                 f"{name:10} {one.requests_s:10.0f} {one.p50_ms:8.2f} {one.p99_ms:8.2f} "
                 f"{one.max_ms:8.2f} {one.errors:7d}"
             )
-    pairs = zip(rounds["runlease"], rounds["floor"], strict=True)
-    ratios = [ours.requests_s / theirs.requests_s for ours, theirs in pairs]
-    tails = [one.p99_ms / one.p50_ms for one in rounds["runlease"]]
-    print(f"runlease/floor, median of rounds: {statistics.median(ratios):.2f}")
-    print(f"runlease p99/p50, median of rounds: {statistics.median(tails):.2f}")
+    ours = rounds["runlease"]
+    for name in rounds.keys() - {"runlease"}:
+        pairs = zip(ours, rounds[name], strict=True)
+        ratio = statistics.median(one.requests_s / other.requests_s for one, other in pairs)
+        print(f"runlease/{name}, median of rounds: {ratio:.2f}")
+    tail = statistics.median(one.p99_ms / one.p50_ms for one in ours)
+    print(f"runlease p99/p50, median of rounds: {tail:.2f}")
 
 
 if __name__ == "__main__":

@@ -39,6 +39,7 @@ def format_instant(instant: datetime) -> str:
     return f"{instant.replace(tzinfo=None).isoformat('T', 'milliseconds')}Z"
 
 
+@lru_cache(maxsize=4096)  # likewise
 def instant_from_ms(epoch_ms: int) -> datetime:
     """The instant that many milliseconds after 1970-01-01T00:00Z."""
     return _EPOCH + timedelta(milliseconds=epoch_ms)

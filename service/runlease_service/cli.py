@@ -33,6 +33,7 @@ from uvicorn.supervisors import Multiprocess
 
 from runlease_service.database.base import DatabaseSetupError
 from runlease_service.logs import announcement, configure_logging
+from runlease_service.protocol import BoundedProtocol
 from runlease_service.settings import (
     SECRET_SETTINGS,
     SQLITE_PREFIX,
@@ -261,7 +262,7 @@ def _run(settings: Settings, listening: socket.socket) -> int:
         interface="asgi3",
         workers=settings.workers,
         loop="auto",  # uvloop where it is installed
-        http="auto",  # httptools where it is installed
+        http=BoundedProtocol,
         ws="none",
         lifespan="on",
         log_config=None,
@@ -344,6 +345,7 @@ def serving_app() -> ASGIApp:
 
     settings = load_settings()
     configure_logging(settings)
+    BoundedProtocol.head_wait_s_max = settings.body_wait_ms_max / 1000
     _end_with_the_supervisor()
     return _Served(create_app(settings))
 

@@ -162,7 +162,7 @@ class Settings(BaseSettings):
         10_000,
         ge=100,
         le=600_000,
-        description="How long a request body may take to arrive, in milliseconds.",
+        description="How long a request's head, then its body may take to arrive, in milliseconds.",
     )
     request_wait_ms_max: int = Field(
         10_000,

@@ -212,24 +212,51 @@ def test_a_thousand_leases_with_owners_of_a_megabyte_are_cut_off(live_server: Se
     assert live_server.resident_bytes() - before < GROWTH_BYTES_MAX
 
 
-def test_headers_without_end_are_cut_off_and_kept_nowhere(live_server: Server) -> None:
-    before = live_server.resident_bytes()
+def test_headers_without_end_are_cut_off_and_kept_nowhere(impatient: Server) -> None:
+    before = impatient.resident_bytes()
+    for piece in (b"X-N: " + b"y" * 1_000 + b"\r\n", b"x" * 1_000):
+        sent = 0
+        with connect(impatient) as connection:
+            connection.sendall(b"GET /healthz HTTP/1.1\r\nHost: test\r\nX-Long: ")
+            try:
+                while sent < 100 * MB:
+                    connection.sendall(piece * 100)
+                    sent += len(piece) * 100
+            except (BrokenPipeError, ConnectionResetError):
+                pass
+            grown = impatient.resident_bytes() - before
+            assert grown < GROWTH_BYTES_MAX, f"{grown} bytes are held of {sent}"
+
+    assert send(impatient, "GET", "/healthz").status == 200
+
+
+def test_headers_up_to_the_bound_are_read(live_server: Server) -> None:
+    answer = send(live_server, "GET", "/healthz", None, ("X-Long", "y" * 60_000))
+
+    assert answer.status == 200
+
+
+@pytest.mark.parametrize("start", [b"", b"GET /heal", b"GET /healthz HTTP/1.1\r\nHost: t"])
+def test_a_request_whose_head_does_not_come_holds_no_connection(
+    impatient: Server, start: bytes
+) -> None:
+    with connect(impatient) as fresh, connect(impatient) as kept:
+        kept.sendall(head("GET", "/healthz"))
+        assert read_answer(kept).status == 200
+        fresh.sendall(start)
+        kept.sendall(start)
+
+        assert fresh.recv(1) == b""
+        if start:  # without a byte it is idle, which is allowed
+            assert kept.recv(1) == b""
+
+
+def test_an_offer_to_upgrade_is_declined_and_the_request_answered(live_server: Server) -> None:
+    """What Java's client sends with its first request, also with a body."""
+    offer = [("Connection", "Upgrade, HTTP2-Settings"), ("upgrade", "h2c"), JSON_TYPE]
+    body = json.dumps({"owner": "a"}).encode()
     with connect(live_server) as connection:
-        connection.sendall(b"GET /healthz HTTP/1.1\r\nHost: test\r\nX-Long: ")
-        answers: list[RawAnswer] = []
-        reader = threading.Thread(target=_read_or_nothing, args=(connection, answers))
-        reader.start()
-        poured = pour(connection, 200 * MB, chunked=False)
-        grown = live_server.resident_bytes() - before
-        connection.shutdown(socket.SHUT_RDWR)
-        reader.join()
-
-    assert grown < GROWTH_BYTES_MAX, f"{grown} bytes are held of {poured}"
-    assert send(live_server, "GET", "/healthz").status == 200
-
-
-def _read_or_nothing(connection: socket.socket, answers: list[RawAnswer]) -> None:
-    try:
-        answers.append(read_answer(connection))
-    except (AssertionError, OSError):
-        return
+        for expected in (201, 200):
+            fields = [*offer, ("Content-Length", str(len(body)))]
+            connection.sendall(head("POST", "/v1/runs/h2c/acquire", fields) + body)
+            assert read_answer(connection).status == expected

@@ -1,0 +1,106 @@
+"""HTTP/1.1 on a connection: uvicorn's own protocol, with bounds that it lacks.
+
+What comes before a body is held in memory and waited for by the server, before the application
+sees anything. So the bounds on its size and time are here: whoever sends headers without end, or
+none, is cut off, and holds neither memory nor one of the connections.
+
+uvicorn also writes a response's head and its body each by itself, and each becomes a system call
+and a packet of its own: a tenth of what a core can answer. Here what is written is held until the
+event loop has run what is ready, and then goes out at once; nothing waits for a timer.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from typing import Any, ClassVar, Final
+
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+
+_UPGRADE: Final = re.compile(rb"\r\nupgrade:", re.IGNORECASE)
+_DECLINED: Final = b"\r\nx-offer:"
+HEAD_BYTES_MAX: Final = 131_072
+"""Request line and headers together: twice the longest URL that may be allowed."""
+
+
+class _Corked:
+    """A transport that gathers what is written within one turn of the event loop."""
+
+    def __init__(self, transport: asyncio.Transport, loop: asyncio.AbstractEventLoop) -> None:
+        self._transport = transport
+        self._loop = loop
+        self._held: list[bytes] = []
+
+    def __getattr__(self, name: str) -> Any:  # noqa: ANN401 (whatever the transport has)
+        return getattr(self._transport, name)
+
+    def write(self, data: bytes) -> None:
+        if not self._held:
+            self._loop.call_soon(self._flush)
+        self._held.append(data)
+
+    def close(self) -> None:
+        self._flush()
+        self._transport.close()
+
+    def _flush(self) -> None:
+        held, self._held = self._held, []
+        if held and not self._transport.is_closing():
+            self._transport.write(b"".join(held))
+
+
+class BoundedProtocol(HttpToolsProtocol):
+    """One connection."""
+
+    head_wait_s_max: ClassVar[float] = 10.0
+    """How long a request's line and headers may take to arrive, in seconds."""
+
+    _head_bytes = 0
+    _head_late: asyncio.TimerHandle | None = None
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        super().connection_made(_Corked(transport, self.loop))  # type: ignore[arg-type]
+        self._await_head()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._head_is_there()
+        super().connection_lost(exc)
+
+    def data_received(self, data: bytes) -> None:
+        # After an offer to upgrade the parser reads no body, and Java's client makes one with
+        # every first request. RFC 9110, section 7.8: the offer may be ignored.
+        super().data_received(_UPGRADE.sub(_DECLINED, data))
+
+    def on_message_begin(self) -> None:
+        super().on_message_begin()
+        self._head_bytes = 0
+        self._await_head()
+
+    def on_url(self, url: bytes) -> None:
+        self._count(len(url))
+        super().on_url(url)
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        self._count(len(name) + len(value) + len(": \r\n"))
+        super().on_header(name, value)
+
+    def on_headers_complete(self) -> None:
+        self._head_is_there()
+        super().on_headers_complete()
+
+    def _count(self, more: int) -> None:
+        self._head_bytes += more
+        if self._head_bytes > HEAD_BYTES_MAX:
+            # The parser makes it an error of the request: 400, and the connection is closed.
+            raise ValueError("the head of the request is too large")
+
+    def _await_head(self) -> None:
+        self._head_is_there()
+        self._head_late = asyncio.get_running_loop().call_later(
+            self.head_wait_s_max, self.transport.close
+        )
+
+    def _head_is_there(self) -> None:
+        if self._head_late is not None:
+            self._head_late.cancel()
+            self._head_late = None
