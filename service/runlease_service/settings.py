@@ -286,6 +286,11 @@ class Settings(BaseSettings):
                 f"({environment_variable('lease_ttl_ms_min')}, …) must rise in this order, not "
                 f"{self.lease_ttl_ms_min}, {self.lease_ttl_ms_default}, {self.lease_ttl_ms_max}"
             )
+        if self.queue_depth_max < self.batch_leases_max:
+            raise ValueError(
+                f"queue_depth_max ({environment_variable('queue_depth_max')}) must hold a whole "
+                f"batch: at least batch_leases_max, {self.batch_leases_max}"
+            )
         if self.list_limit_default > self.list_limit_max:
             raise ValueError(
                 f"list_limit_default ({environment_variable('list_limit_default')}) must not "

@@ -294,6 +294,8 @@ def _check_refusal_is_true(
             true = lease is not None and lease.expires_at > now
             if isinstance(command, Acquire) and lease is not None:
                 true = true and lease.owner != command.owner
+            if isinstance(command, Delete):
+                true = true and not command.force
         case Code.RUN_ALREADY_TERMINAL:
             true = any(
                 isinstance(state, RunRecord) and state.status in TERMINAL

@@ -230,6 +230,9 @@ WRONG_STEPS = {
         EXPIRED_OF_B, ACQUIRE, EXPIRED_OF_B, Code.RUN_LEASE_HELD
     ),
     "held, they say, by oneself": Wrong(LIVE, ACQUIRE, LIVE, Code.RUN_LEASE_HELD),
+    "held, they say, to force": Wrong(
+        LIVE, Delete(run_id=RUN, force=True), LIVE, Code.RUN_LEASE_HELD
+    ),
     "terminal, they say, of a queued run": Wrong(
         QUEUED, ACQUIRE, QUEUED, Code.RUN_ALREADY_TERMINAL
     ),

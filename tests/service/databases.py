@@ -5,11 +5,21 @@ One class for each kind. A test asks for `database` or `new_database` and names 
 
 from __future__ import annotations
 
+import asyncio
+import atexit
+import itertools
+import os
 import sqlite3
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractContextManager, ExitStack, contextmanager
+from functools import cache
 from pathlib import Path
 from typing import Final, Protocol
+from urllib.parse import urlsplit
+
+from runlease_service.database.migrate import migrate
+from tests.postgres_server import PostgresServer, Session, run_sql, sql
 
 
 class OwnDatabase(Protocol):
@@ -56,5 +66,75 @@ class SQLiteFile:
             assert changed.rowcount == 1
 
 
-KINDS: Final[dict[str, Callable[[Path], OwnDatabase]]] = {"sqlite": SQLiteFile}
+class PostgresDatabase:
+    """A database of its own on the one server, made from a migrated template."""
+
+    def __init__(self, path: Path) -> None:
+        del path
+        server = postgres_server()
+        name = f"runs_{os.getpid()}_{next(_NUMBERS)}"
+        run_sql(server, f'CREATE DATABASE "{name}" TEMPLATE "{_template()}"')
+        self.url = on_database(server, name)
+        atexit.register(_drop, name)
+
+    @contextmanager
+    def locked(self) -> Iterator[None]:
+        with ExitStack() as stack:
+            held = stack.enter_context(Session(self.url))
+            held.run("BEGIN")
+            held.run("LOCK TABLE runs IN ACCESS EXCLUSIVE MODE")
+            yield
+            held.run("ROLLBACK")
+
+    def spoil(self, run_id: str, column: str, value: str) -> None:
+        checks = run_sql(
+            self.url,
+            "SELECT conname FROM pg_constraint WHERE conrelid = 'runs'::regclass AND contype = 'c'",
+        )
+        dropped = [f'ALTER TABLE runs DROP CONSTRAINT "{row[0]}"' for row in checks]
+        text = run_id.replace("'", "''")
+        update = f"UPDATE runs SET {column} = {value} WHERE run_id = '{text}' RETURNING 1"  # noqa: S608
+        assert run_sql(self.url, *dropped, update) == [(1,)]
+
+
+_NUMBERS = itertools.count()
+
+
+@cache
+def postgres_server() -> str:
+    """The URL of the server that tests share: the one that is named, or one of our own."""
+    named = os.environ.get("RUNLEASE_TEST_DATABASE_URL")
+    if named:
+        return named
+    server = PostgresServer(options=["max_connections=300"]).start()
+    atexit.register(server.close)
+    return server.url()
+
+
+@cache
+def _template() -> str:
+    name = f"template_{os.getpid()}"
+    run_sql(postgres_server(), f'CREATE DATABASE "{name}"')
+    atexit.register(_drop, name)
+    with ThreadPoolExecutor(1) as thread:
+        thread.submit(migrate, on_database(postgres_server(), name)).result()
+    return name
+
+
+def on_database(url: str, name: str) -> str:
+    """The same server's database of that name."""
+    parts = urlsplit(url)
+    return parts._replace(path=f"/{name}").geturl()
+
+
+def _drop(name: str) -> None:
+    """A named server is left as it was found; one of our own goes with its folder."""
+    if named := os.environ.get("RUNLEASE_TEST_DATABASE_URL"):
+        asyncio.run(sql(named, f'DROP DATABASE IF EXISTS "{name}" WITH (FORCE)'))
+
+
+KINDS: Final[dict[str, Callable[[Path], OwnDatabase]]] = {
+    "postgres": PostgresDatabase,
+    "sqlite": SQLiteFile,
+}
 """Each kind, and how a new, empty database of it is made; the path is the test's own."""

@@ -196,7 +196,7 @@ def test_it_serves_others_when_told_to(tmp_path: Path) -> None:
     [
         (["--port", "70000"], {}, "port (RUNLEASE_PORT)"),
         ([], {"RUNLEASE_WORKERS": "many"}, "workers (RUNLEASE_WORKERS)"),
-        (["--database", "postgresql://u:secret@h/d"], {}, "postgresql:// is not supported"),
+        (["--database", "mysql://u:secret@h/d"], {}, "mysql:// is not supported"),
         ([], {"RUNLEASE_DATABASE_URL_FILE": "/nowhere"}, "RUNLEASE_DATABASE_URL_FILE"),
     ],
 )

@@ -125,6 +125,8 @@ class PostgresDatabase:
                 if undecided:
                     undecided = await self._attempt(link, undecided, judge, careful=True)
                 return undecided
+        except asyncpg.DataError:
+            raise  # a poisoned command, though asyncpg counts it among its own troubles
         except TROUBLE as error:
             await self._replace(lane, error)
             raise DatabaseUnavailableError(
@@ -165,23 +167,25 @@ class PostgresDatabase:
         self, link: Link, run_ids: Collection[str], judge: Judge, *, careful: bool
     ) -> set[str]:
         """Read, judge, write; the runs whose rows somebody else was at."""
+        written: set[str] = set()
+        wanted: Collection[str] = run_ids
         await link.begin()
         try:
             states, now = await self._load(link, run_ids)
             changes = judge(states, now)
-            written: set[str] = set()
+            wanted = changes.keys()
             if changes:
                 await self._save(link, changes, ms_from_instant(now), written, careful=careful)
             await link.commit()
         except CONTENTION:
             await link.roll_back()
-            return set(run_ids) if self._pooled else changes.keys() - written
+            return set(run_ids) if self._pooled else set(wanted) - written
         except asyncpg.PostgresError:
             # A poisoned command: the transaction ends, the connection stays.
             if not link.is_closed:
                 await link.roll_back()
             raise
-        return changes.keys() - written
+        return set(wanted) - written
 
     async def _load(
         self, link: Link, run_ids: Collection[str]

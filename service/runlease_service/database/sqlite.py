@@ -164,8 +164,12 @@ class SQLiteDatabase:
                 raise DatabaseSetupError(f"{self._path}: the file system offers no shared memory")
             self._make_schema(connection)
             self._settle_leases(connection, self._clock)
-        except (OSError, sqlite3.Error) as error:
+        except (OSError, sqlite3.Error, DBAPIError) as error:
+            self._close()
             raise DatabaseSetupError(f"{self._path} cannot be opened: {error}") from error
+        except DatabaseSetupError:
+            self._close()
+            raise
         self._engine = self._reading_engine()
 
     def _connect(self) -> sqlite3.Connection:
