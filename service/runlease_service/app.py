@@ -15,10 +15,11 @@ from starlette.exceptions import HTTPException
 from starlette.middleware.errors import ServerErrorMiddleware
 from starlette.responses import Response
 from starlette.routing import Match, Route
-from starlette.types import ASGIApp, Receive, Scope, Send
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from runlease_core.errors import RunStoreError
 from runlease_service.api import health, leases, operations, runs
+from runlease_service.api.answers import ALWAYS
 from runlease_service.api.docs import install_docs
 from runlease_service.api.front import Front
 from runlease_service.api.hot import HotDoor
@@ -51,7 +52,14 @@ class Application(FastAPI):
 
     async def routed(self, scope: Scope, receive: Receive, send: Send) -> None:
         """The framework's own way to an endpoint."""
-        await super().__call__(scope, receive, send)
+
+        async def sending(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                names = {name for name, _ in message["headers"]}
+                message["headers"] += (header for header in ALWAYS if header[0] not in names)
+            await send(message)
+
+        await super().__call__(scope, receive, sending)
 
     def build_middleware_stack(self) -> ASGIApp:
         # Starlette's outermost layer answers a fault of ours in plain text; the front has the

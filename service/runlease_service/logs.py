@@ -55,6 +55,7 @@ def configure_logging(settings: Settings) -> None:
     for name, its_level in {
         "uvicorn": own,
         "uvicorn.error": own,
+        "alembic": logging.WARNING,
         "sqlalchemy": logging.WARNING,
     }.items():
         foreign = logging.getLogger(name)

@@ -17,6 +17,8 @@ from typing import Any, ClassVar, Final
 
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
+from runlease_service.api.front import ARRIVED
+
 _UPGRADE: Final = re.compile(rb"\r\nupgrade:", re.IGNORECASE)
 _DECLINED: Final = b"\r\nx-offer:"
 HEAD_BYTES_MAX: Final = 131_072
@@ -87,6 +89,10 @@ class BoundedProtocol(HttpToolsProtocol):
     def on_headers_complete(self) -> None:
         self._head_is_there()
         super().on_headers_complete()
+
+    def on_message_complete(self) -> None:
+        super().on_message_complete()
+        self.scope[ARRIVED] = True  # type: ignore[typeddict-unknown-key]
 
     def _count(self, more: int) -> None:
         self._head_bytes += more

@@ -320,7 +320,9 @@ def _as_events(run_id: str, snapshots: Sequence[Snapshot]) -> Iterator[Event]:
         if run_id in snapshot.records:
             body = canonical(snapshot.records[run_id]).encode()
             at = snapshot.at
-            yield Event(Call(run_id, "stored", "", None, 0, at, at, 200, False, body))
+            yield Event(
+                Call(run_id, "stored", "", None, 0, at, at, 200, retry_after=False, body=body)
+            )
 
 
 def _with_highest_before(

@@ -8,7 +8,7 @@ import threading
 import time
 from contextlib import closing
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import pytest
 
@@ -64,7 +64,10 @@ def test_b35_a_stranger_that_holds_the_lock_makes_it_unavailable_not_dead(
     held_s: int, database_wait_ms: int, request_wait_ms: int, tmp_path: Path
 ) -> None:
     database = tmp_path / "runs.db"
-    waits = {"database_wait_ms_max": database_wait_ms, "request_wait_ms_max": request_wait_ms}
+    waits: dict[str, Any] = {
+        "database_wait_ms_max": database_wait_ms,
+        "request_wait_ms_max": request_wait_ms,
+    }
     with serving(database, **waits) as first, serving(database, **waits) as second:
         with load(Plan((first.port, second.port), 20, seed=0), 2) as running:
             running.wait_for_more(200)

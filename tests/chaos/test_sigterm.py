@@ -10,7 +10,7 @@ import pytest
 from tests.chaos.checker import counts, summary, violations
 from tests.chaos.history import NOT_SENT, UNANSWERED, UNAVAILABLE, Call
 from tests.chaos.load import Plan, load
-from tests.chaos.server import parameter, serving, wait_until
+from tests.chaos.server import parameter, serving
 from tests.chaos.stored import read_file
 
 ANSWERS: Final = parameter("SIGTERM_ANSWERS", 300)

@@ -18,6 +18,8 @@ from runlease_core.record import RunRecord, record_to_text
 
 RawHeaders = list[tuple[bytes, bytes]]
 _JSON: Final = (b"content-type", b"application/json")
+ALWAYS: Final = ((b"x-content-type-options", b"nosniff"), (b"cache-control", b"no-store"))
+"""Headers of every answer that does not say otherwise."""
 _MILLISECOND: Final = timedelta(milliseconds=1)
 
 
@@ -31,6 +33,7 @@ class Answer(Response):
         self.body = body
         if body or status not in (204, 304):
             headers.append((b"content-length", str(len(body)).encode()))
+        headers += ALWAYS
         self.raw_headers = headers
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:  # noqa: ARG002

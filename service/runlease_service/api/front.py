@@ -12,6 +12,7 @@ import asyncio
 import itertools
 import os
 import re
+from collections.abc import Iterable
 from typing import Final
 from urllib.parse import unquote_to_bytes
 
@@ -27,13 +28,16 @@ log = structlog.get_logger()
 
 BODY: Final = "runlease.body"
 """Where the scope holds the request's body."""
+HEADERS: Final = "runlease.headers"
+"""Where the scope holds the request's headers by name."""
+ARRIVED: Final = "runlease.arrived"
+"""Where a server's protocol notes that the whole request is there."""
 
 _REQUEST_ID_GIVEN: Final = re.compile(rb"[A-Za-z0-9._~:/+=@-]{1,128}")
 _PROCESS: Final = os.urandom(8).hex()
 _COUNT: Final = itertools.count()
 _WITH_BODY: Final = frozenset({"POST", "PUT", "PATCH"})
 _ONCE: Final = {b"if-match": "If-Match", b"idempotency-key": "Idempotency-Key"}
-_ALWAYS: Final = ((b"x-content-type-options", b"nosniff"), (b"cache-control", b"no-store"))
 
 
 Header = tuple[bytes, bytes]
@@ -52,7 +56,8 @@ class Front:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        request_id = _request_id(scope)
+        scope[HEADERS] = known = dict(scope["headers"])
+        request_id = _request_id(known.get(b"x-request-id", b""))
         REQUEST_ID.set(request_id)
         id_header = (b"x-request-id", request_id.encode())
         head, started = scope["method"] == "HEAD", False
@@ -61,7 +66,7 @@ class Front:
             nonlocal started
             if message["type"] == "http.response.start":
                 started = True
-                message["headers"] = _with_always(message["headers"], id_header)
+                message["headers"].append(id_header)
             elif head:
                 message["body"] = b""
             await send(message)
@@ -113,27 +118,19 @@ class Front:
         return replay
 
     async def _read(self, scope: Scope, receive: Receive) -> bytes:
-        length = media_type = b""
-        chunked = False
-        once: set[bytes] = set()
-        for name, value in scope["headers"]:
-            if name == b"content-length":
-                length = value
-            elif name == b"content-type":
-                # Of several the framework sees the first; two that differ are no JSON.
-                media_type = value if media_type in (b"", value) else b"several"
-            elif name == b"transfer-encoding":
-                chunked = True
-            elif name in _ONCE:
-                if name in once:
-                    # Only the first line would be seen, and a condition is never ignored.
-                    raise _malformed(_ONCE[name], "must be sent once")
-                once.add(name)
+        known: dict[bytes, bytes] = scope[HEADERS]
+        media_type = known.get(b"content-type", b"")
+        if len(known) != len(scope["headers"]):
+            media_type = _check_repeated(scope["headers"], media_type)
+        length = known.get(b"content-length", b"")
+        chunked = b"transfer-encoding" in known
         if not chunked and (not length or length == b"0"):
             return b""
         if length.isdigit() and int(length) > self._body_bytes_max:
             raise self._too_large()
-        body = await self._in_time(receive)
+        # A server that has the whole request already says so: then there is nothing to time.
+        is_there = scope.get(ARRIVED, False)
+        body = await (self._chunks(receive) if is_there else self._in_time(receive))
         if not chunked and length.isdigit() and len(body) != int(length):
             raise _broken_off()
         if body and scope["method"] in _WITH_BODY and not _is_json(media_type):
@@ -196,17 +193,25 @@ class Front:
         )
 
 
-def _with_always(headers: list[Header], id_header: Header) -> list[Header]:
-    names = {name for name, _ in headers}
-    return [*headers, id_header, *(header for header in _ALWAYS if header[0] not in names)]
+def _check_repeated(headers: Iterable[Header], media_type: bytes) -> bytes:
+    """Refuse a condition that is sent twice: only one line would be seen, and none is ignored.
+
+    Of several media types the framework sees the first; two that differ are no JSON."""
+    once: set[bytes] = set()
+    for name, value in headers:
+        if name == b"content-type" and value != media_type:
+            media_type = b"several"
+        elif name in _ONCE:
+            if name in once:
+                raise _malformed(_ONCE[name], "must be sent once")
+            once.add(name)
+    return media_type
 
 
-def _request_id(scope: Scope) -> str:
+def _request_id(given: bytes) -> str:
     """The caller's `X-Request-Id` when it is fit for a log, else a new one."""
-    for name, value in scope["headers"]:
-        if name == b"x-request-id" and _REQUEST_ID_GIVEN.fullmatch(value):
-            given: bytes = value
-            return given.decode("ascii")
+    if given and _REQUEST_ID_GIVEN.fullmatch(given):
+        return given.decode("ascii")
     return f"{_PROCESS}{next(_COUNT):06x}"
 
 

@@ -8,7 +8,7 @@ test sends every request through both doors and compares the bytes of the answer
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Final
 
 from pydantic import BaseModel, ValidationError
@@ -24,8 +24,8 @@ from runlease_service.api.bodies import (
     RenewBody,
     TransitionBody,
 )
-from runlease_service.api.front import BODY
-from runlease_service.api.parse import body_missing, read_json
+from runlease_service.api.front import BODY, HEADERS
+from runlease_service.api.parse import body_missing, read_model
 from runlease_service.api.problems import (
     ProblemError,
     database_unusable,
@@ -39,13 +39,13 @@ Endpoint = Callable[..., Awaitable[Response]]
 
 RUNS: Final = "/v1/runs/"
 BATCH: Final = "/v1/leases/renew"
-VERBS: Final[dict[str, tuple[Endpoint, type[BaseModel], frozenset[str]]]] = {
-    "acquire": (leases.acquire, AcquireBody, frozenset({"if_match", "key"})),
-    "renew": (leases.renew, RenewBody, frozenset({"if_match"})),
-    "fence-checkpoint": (leases.fence_checkpoint, FenceCheckpointBody, frozenset({"if_match"})),
-    "transition": (leases.transition, TransitionBody, frozenset({"if_match"})),
+IF_MATCH: Final = {b"if-match": "if_match"}
+VERBS: Final[dict[str, tuple[Endpoint, type[BaseModel], Mapping[bytes, str]]]] = {
+    "acquire": (leases.acquire, AcquireBody, {**IF_MATCH, b"idempotency-key": "key"}),
+    "renew": (leases.renew, RenewBody, IF_MATCH),
+    "fence-checkpoint": (leases.fence_checkpoint, FenceCheckpointBody, IF_MATCH),
+    "transition": (leases.transition, TransitionBody, IF_MATCH),
 }
-_HEADERS: Final = {b"if-match": "if_match", b"idempotency-key": "key"}
 
 
 class HotDoor:
@@ -66,9 +66,7 @@ class HotDoor:
                     await response(scope, receive, send)
                     return
             elif path == BATCH:
-                response = await self._answer(
-                    scope, leases.renew_batch, RenewBatchBody, frozenset({"if_match"})
-                )
+                response = await self._answer(scope, leases.renew_batch, RenewBatchBody, IF_MATCH)
                 await response(scope, receive, send)
                 return
         await self._app(scope, receive, send)
@@ -78,20 +76,20 @@ class HotDoor:
         scope: Scope,
         endpoint: Endpoint,
         model: type[BaseModel],
-        headers: frozenset[str],
+        headers: Mapping[bytes, str],
         **arguments: object,
     ) -> Response:
-        for name, value in scope["headers"]:
-            parameter = _HEADERS.get(name)
-            if parameter in headers and parameter not in arguments:
-                arguments[parameter] = value.decode("latin-1")
+        known: dict[bytes, bytes] = scope[HEADERS]
+        for name, parameter in headers.items():
+            if name in known:
+                arguments[parameter] = known[name].decode("latin-1")
         try:
             if not self._service.started:
                 await self._service.start()
             raw: bytes = scope[BODY]
             if not raw:
                 raise body_missing()
-            body = model.model_validate(read_json(raw))
+            body = read_model(model, raw)
             return await endpoint(service=self._service, body=body, **arguments)
         except ValidationError as error:
             return problem_from_validation(error.errors(include_input=False)).response()

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Coroutine
-from typing import Any
+from typing import Any, TypeVar
 
 from fastapi import Request
 from fastapi.routing import APIRoute
+from pydantic import BaseModel, ValidationError
 from starlette.responses import Response
 
 from runlease_core.errors import RunValidationError
@@ -17,6 +18,8 @@ from runlease_service.api.problems import (
     problem_from_validation,
 )
 
+T = TypeVar("T", bound=BaseModel)
+
 
 def read_json(raw: bytes) -> object:
     """The body's JSON: UTF-8, no duplicate key, no NaN, bounded nesting; else 400."""
@@ -24,6 +27,21 @@ def read_json(raw: bytes) -> object:
         return strict_json(raw)
     except RunValidationError as error:
         raise problem_from_error(error, status=400) from None
+
+
+def read_model(model: type[T], raw: bytes) -> T:
+    """The body as a model, read as strictly as by `read_json`.
+
+    pydantic's own reader is faster but keeps the last of two equal keys. It is believed where the
+    body has as many colons as the model got fields: then no key stands twice, nor within another.
+    """
+    try:
+        body = model.model_validate_json(raw)
+        if raw.count(b":") == len(body.model_fields_set):
+            return body
+    except ValidationError:
+        pass  # the strict reader finds the words for it
+    return model.model_validate(read_json(raw))
 
 
 def body_missing() -> ProblemError:

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 import sqlite3
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -23,12 +24,7 @@ from pathlib import Path
 from typing import Any, Final, TypeVar
 
 import structlog
-from sqlalchemy import (
-    Connection,
-    Engine,
-    create_engine,
-    event,
-)
+from sqlalchemy import Connection, Engine, create_engine, event
 from sqlalchemy.engine import URL
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.exc import TimeoutError as PoolTimeoutError
@@ -60,6 +56,9 @@ from runlease_service.database.schema import (
 T = TypeVar("T")
 log = structlog.get_logger()
 
+MOUNTS: Final = Path("/proc/self/mounts")
+_OCTAL: Final = re.compile(r"\\([0-7]{3})")
+"""How the kernel writes white space and backslashes in a mount point."""
 _NETWORK_FILE_SYSTEMS: Final = frozenset(
     [
         "9p",
@@ -104,7 +103,8 @@ class SQLiteDatabase:
         wait_ms_max: int = 5000,
         read_connections_max: int = 4,
     ) -> None:
-        self._path = path
+        # Where a link leads, so that all who share the file share the clock beside it.
+        self._path = path.resolve()
         self._given_clock = clock
         self._wait_s_max = wait_ms_max / 1000
         self._writing = ThreadPoolExecutor(1, "runlease-write")
@@ -157,20 +157,25 @@ class SQLiteDatabase:
     def _open(self) -> None:
         _refuse_network_file_system(self._path)
         try:
-            clock = self._given_clock
-            self._clock = GivenClock(clock) if clock else HostClock(Path(f"{self._path}-clock"))
-            self._connection = connection = self._connect()
-            if connection.execute("PRAGMA journal_mode=WAL").fetchone() != ("wal",):
-                raise DatabaseSetupError(f"{self._path}: the file system offers no shared memory")
-            self._make_schema(connection)
-            self._settle_leases(connection, self._clock)
-        except (OSError, sqlite3.Error, DBAPIError) as error:
-            self._close()
-            raise DatabaseSetupError(f"{self._path} cannot be opened: {error}") from error
+            self._set_up()
         except DatabaseSetupError:
             self._close()
             raise
+        except (OSError, sqlite3.Error, DBAPIError) as error:
+            self._close()
+            reason = error.orig if isinstance(error, DBAPIError) else error
+            raise DatabaseSetupError(f"{self._path} cannot be opened: {reason}") from error
         self._engine = self._reading_engine()
+
+    def _set_up(self) -> None:
+        given = self._given_clock
+        self._clock = clock = GivenClock(given) if given else HostClock(Path(f"{self._path}-clock"))
+        self._connection = connection = self._connect()
+        if connection.execute("PRAGMA journal_mode=WAL").fetchone() != ("wal",):
+            raise DatabaseSetupError(f"{self._path}: the file system offers no shared memory")
+        self._make_schema(connection)
+        self._settle_leases(connection, clock)
+        clock.settled()
 
     def _connect(self) -> sqlite3.Connection:
         # No implicit transactions: BEGIN IMMEDIATE and COMMIT stand in the code.
@@ -295,6 +300,7 @@ class SQLiteDatabase:
             self._connection = None
         if self._clock is not None:
             self._clock.close()
+            self._clock = None
 
     # The reading threads.
 
@@ -377,14 +383,14 @@ def _refuse_network_file_system(path: Path) -> None:
     if not path.parent.is_dir():
         raise DatabaseSetupError(f"the folder {path.parent} does not exist; make it first")
     try:
-        mounts = Path("/proc/self/mounts").read_text(encoding="utf-8", errors="replace")
+        mounts = MOUNTS.read_text(encoding="utf-8", errors="surrogateescape")
     except OSError:
         return
     folder = str(path.parent.resolve())
     found, kind = "", ""
     for line in mounts.splitlines():
         _, mount, file_system, *_ = line.split(" ")
-        mount = mount.encode().decode("unicode_escape")
+        mount = _OCTAL.sub(lambda escape: chr(int(escape[1], 8)), mount)
         inside = folder == mount or folder.startswith(mount.rstrip("/") + "/")
         if inside and len(mount) >= len(found):
             found, kind = mount, file_system
