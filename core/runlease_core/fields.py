@@ -55,7 +55,8 @@ def check_text(value: object, name: str, *, length_max: int, length_min: int = 1
         raise malformed(name, "must be a string")
     if not length_min <= len(value) <= length_max:
         raise malformed(name, f"must have {length_min} to {length_max} characters")
-    if _FORBIDDEN.search(value):
+    # What is printable holds neither, and that is the cheaper question.
+    if not value.isprintable() and _FORBIDDEN.search(value):
         raise malformed(name, "must hold no control character and no lone surrogate")
     return value
 
@@ -76,7 +77,7 @@ def check_run_id(value: object, name: str = "runId") -> str:
     run_id = check_text(value, name, length_max=RUN_ID_LENGTH_MAX)
     if run_id[0].isspace() or run_id[-1].isspace():
         raise malformed(name, "must not be blank, nor begin or end with white space")
-    if _DOT_SEGMENT.search(run_id):
+    if ("/" in run_id or run_id[0] == ".") and _DOT_SEGMENT.search(run_id):
         raise malformed(name, "must hold no empty, '.' or '..' segment between its slashes")
     return run_id
 

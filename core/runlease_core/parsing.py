@@ -150,7 +150,7 @@ def stored_record(build: Callable[[], RunRecord]) -> RunRecord:
         return build()
     except RunStoreError as error:
         raise RunIntegrityError(f"the stored record is malformed: {error.detail}") from error
-    except (ValueError, TypeError, OverflowError, RecursionError) as error:
+    except (LookupError, ValueError, TypeError, OverflowError, RecursionError) as error:
         raise RunIntegrityError("the stored record cannot be read") from error
 
 

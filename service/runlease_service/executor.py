@@ -54,36 +54,52 @@ class Answer:
     now: datetime
 
 
-class _Item:
-    """One waiting command."""
+class _Waiter:
+    """Whoever waits for some commands: told once, when the last of them is settled."""
 
-    __slots__ = ("answer", "command", "deadline", "failure", "future")
+    __slots__ = ("future", "left")
 
-    def __init__(
-        self, command: AnyCommand, future: asyncio.Future[Answer], deadline: float
-    ) -> None:
-        self.command = command
+    def __init__(self, future: asyncio.Future[None], left: int) -> None:
         self.future = future
+        self.left = left
+
+    def settled(self) -> None:
+        self.left -= 1
+        if not self.left and not self.future.done():
+            self.future.set_result(None)
+
+
+class _Item:
+    """One waiting command, and what became of it.
+
+    The judge, which may run in a thread of the database's, writes `answer` alone; it becomes the
+    `outcome` in the event loop, after the commit, unless time ran out before.
+    """
+
+    __slots__ = ("answer", "command", "deadline", "outcome", "waiter")
+
+    def __init__(self, command: AnyCommand, waiter: _Waiter, deadline: float) -> None:
+        self.command = command
+        self.waiter = waiter
         self.deadline = deadline
-        self.answer: Answer | None = None
-        self.failure: Exception | None = None
+        self.answer: Answer | Exception | None = None
+        self.outcome: Answer | Exception | None = None
+
+    @property
+    def is_wanted(self) -> bool:
+        """Whether anybody still waits for it."""
+        return self.outcome is None and not self.waiter.future.done()
 
     def settle(self) -> None:
-        if self.future.done():
-            return
-        if self.failure is not None:
-            self.future.set_exception(self.failure)
-        elif self.answer is not None:
-            self.future.set_result(self.answer)
-        else:
-            self.future.set_exception(AssertionError("the database did not judge this command"))
-
-    def forget(self) -> None:
-        self.answer = self.failure = None
+        if self.outcome is None:
+            undecided = AssertionError("the database did not judge this command")
+            self.outcome = undecided if self.answer is None else self.answer
+            self.waiter.settled()
 
     def fail(self, failure: Exception) -> None:
-        self.failure = failure
-        self.settle()
+        if self.outcome is None:
+            self.outcome = failure
+            self.waiter.settled()
 
 
 class _Lane:
@@ -158,33 +174,39 @@ class Executor:
             OverloadedError: Nothing was done.
             DatabaseUnavailableError: The outcome is unknown; the command is safe to repeat.
         """
-        return await self._enqueue(command, bulk=False)
+        (answer,) = await self._decide([command], bulk=False)
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
 
-    async def execute_all(self, commands: Sequence[AnyCommand]) -> list[Answer | BaseException]:
+    async def execute_all(self, commands: Sequence[AnyCommand]) -> list[Answer | Exception]:
         """Decide many commands, each for itself; one answer or failure each, in order.
 
         Raises:
             OverloadedError: They do not all fit into the queue; nothing was done.
         """
-        self._refuse_overload(len(commands))
-        futures = [self._enqueue(command, bulk=True) for command in commands]
-        return await asyncio.gather(*futures, return_exceptions=True)
+        return await self._decide(commands, bulk=True)
 
-    def _refuse_overload(self, more: int) -> asyncio.AbstractEventLoop:
-        if self._loop is None:
+    async def _decide(
+        self, commands: Sequence[AnyCommand], *, bulk: bool
+    ) -> list[Answer | Exception]:
+        if not commands:
+            return []
+        loop = self._loop
+        if loop is None:
             raise OverloadedError("the service is stopping")
-        if self._depth + more > self._queue_depth_max:
+        if self._depth + len(commands) > self._queue_depth_max:
             raise OverloadedError("too many commands are waiting")
-        return self._loop
-
-    def _enqueue(self, command: AnyCommand, *, bulk: bool) -> asyncio.Future[Answer]:
-        loop = self._refuse_overload(1)
-        item = _Item(command, loop.create_future(), loop.time() + self._wait_s_max)
-        lane = self._lanes[hash(command.run_id) % len(self._lanes)]
-        (lane.bulk if bulk else lane.single).append(item)
-        self._depth += 1
-        lane.wakeup.set()
-        return item.future
+        waiter = _Waiter(loop.create_future(), len(commands))
+        deadline = loop.time() + self._wait_s_max
+        items = [_Item(command, waiter, deadline) for command in commands]
+        for item in items:
+            lane = self._lanes[hash(item.command.run_id) % len(self._lanes)]
+            (lane.bulk if bulk else lane.single).append(item)
+            lane.wakeup.set()
+        self._depth += len(items)
+        await waiter.future
+        return [item.outcome for item in items if item.outcome is not None]
 
     async def _run(self, number: int) -> None:
         lane = self._lanes[number]
@@ -193,7 +215,7 @@ class Executor:
             self._depth -= len(batch)
             if batch:
                 lane.flying = batch
-                await self._run_batch([item for item in batch if not item.future.done()], number)
+                await self._run_batch([item for item in batch if item.is_wanted], number)
                 lane.flying = []
             elif self._loop is None and not lane.waiting_again:
                 return
@@ -221,7 +243,7 @@ class Executor:
                 batch[0].fail(error)
             else:
                 for item in batch:
-                    item.forget()
+                    item.answer = None
                     await self._run_batch([item], number)
         else:
             for item in batch:
@@ -233,7 +255,7 @@ class Executor:
     def _again(self, item: _Item, number: int) -> None:
         """Let a command wait a moment, then take its place at the end of its lane."""
         lane = self._lanes[number]
-        item.forget()
+        item.answer = None
         lane.waiting_again[item] = None
         self._depth += 1
 
@@ -283,7 +305,7 @@ def _judge(
             decision = decide(state, item.command, now)
         except Exception as error:
             log.exception("command_broken", command=type(item.command).__name__)
-            item.failure = error
+            item.answer = error
             continue
         if isinstance(decision, Write):
             changes[run_id] = Change(before, decision.next)

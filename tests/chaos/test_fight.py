@@ -13,7 +13,7 @@ from tests.chaos.load import Plan, load
 from tests.chaos.server import parameter, serving
 from tests.chaos.stored import read_file
 
-SHORT: Final = (parameter("SHORT_SECONDS", 3), 2, 20)
+SHORT: Final = (parameter("SHORT_SECONDS", 2), 2, 20)
 FULL: Final = (
     parameter("FIGHT_SECONDS", 20),
     parameter("FIGHT_PROCESSES", 4),

@@ -27,7 +27,7 @@ LONG: Final = [pytest.mark.long, pytest.mark.timeout(400)]
 @pytest.mark.parametrize(
     ("seconds", "writers"),
     [
-        pytest.param(parameter("SHORT_SECONDS", 3), 20, id="short"),
+        pytest.param(parameter("SHORT_SECONDS", 2), 20, id="short"),
         pytest.param(
             parameter("SHARED_SECONDS", 60), parameter("SHARED_WRITERS", 50), id="full", marks=LONG
         ),

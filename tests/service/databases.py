@@ -19,7 +19,7 @@ from typing import Final, Protocol
 from urllib.parse import urlsplit
 
 from runlease_service.database.migrate import migrate
-from tests.postgres_server import PostgresServer, Session, run_sql, sql
+from tests.postgres_server import PostgresServer, Session, free_port, run_sql, sql
 
 
 class OwnDatabase(Protocol):
@@ -28,7 +28,10 @@ class OwnDatabase(Protocol):
     url: str
 
     def locked(self) -> AbstractContextManager[None]:
-        """Let every command wait for a lock that a stranger holds."""
+        """Let every command wait for a lock that a stranger holds; who only reads need not."""
+
+    def away(self) -> None:
+        """From now on the URL leads nowhere."""
 
     def spoil(self, run_id: str, column: str, value: str) -> None:
         """Write a value (an SQL expression) into a row, past every check."""
@@ -48,6 +51,9 @@ class SQLiteFile:
             yield connection
         finally:
             connection.close()
+
+    def away(self) -> None:
+        self.url = f"sqlite:///{self._path.parent}/no-such-folder/runs.db"
 
     @contextmanager
     def locked(self) -> Iterator[None]:
@@ -77,12 +83,15 @@ class PostgresDatabase:
         self.url = on_database(server, name)
         atexit.register(_drop, name)
 
+    def away(self) -> None:
+        self.url = f"postgresql://postgres@127.0.0.1:{free_port()}/runs"
+
     @contextmanager
     def locked(self) -> Iterator[None]:
         with ExitStack() as stack:
             held = stack.enter_context(Session(self.url))
             held.run("BEGIN")
-            held.run("LOCK TABLE runs IN ACCESS EXCLUSIVE MODE")
+            held.run("LOCK TABLE runs IN EXCLUSIVE MODE")
             yield
             held.run("ROLLBACK")
 
@@ -131,6 +140,44 @@ def _drop(name: str) -> None:
     """A named server is left as it was found; one of our own goes with its folder."""
     if named := os.environ.get("RUNLEASE_TEST_DATABASE_URL"):
         asyncio.run(sql(named, f'DROP DATABASE IF EXISTS "{name}" WITH (FORCE)'))
+
+
+_SPOILT: Final = (
+    ("labels", "'no json'"),
+    ("labels", "'[1]'"),
+    ("labels", "'{\"k\":1}'"),
+    ("status", "'done'"),
+    ("status", "'queued'"),
+    ("version", "0"),
+    ("fencing_token", "-1"),
+    ("lease_owner", "' '"),
+    ("lease_expires_at", "9000000000000000000"),
+    ("checkpoint_key", "'k'"),
+    ("outcome_code", "'ok'"),
+    ("suspended_at", "1"),
+    ("max_attempts", "0"),
+    ("created_at", "-9000000000000000000"),
+)
+SPOILT: Final[dict[str, tuple[tuple[str, str], ...]]] = {
+    "postgres": (
+        *_SPOILT,
+        ("labels", "repeat('[', 200000)"),
+        ("attempt", "9223372036854775807"),
+        ("updated_at", "9223372036854775807"),
+    ),
+    # A column there holds a value of any type.
+    "sqlite": (
+        *_SPOILT,
+        ("labels", "x'ff'"),
+        ("labels", "CAST(x'ff' AS TEXT)"),
+        ("labels", "printf('%.*c', 200000, '[')"),
+        ("version", "'x'"),
+        ("attempt", "1.5"),
+        ("lease_expires_at", "'soon'"),
+        ("updated_at", "x'00'"),
+    ),
+}
+"""What a stranger can write into a column of each kind: column, and the value in SQL."""
 
 
 KINDS: Final[dict[str, Callable[[Path], OwnDatabase]]] = {

@@ -141,7 +141,7 @@ async def test_both_doors_answer_alike_when_the_database_cannot_be_opened(
     make_app: AppMaker, new_database: DatabaseMaker
 ) -> None:
     away = new_database()
-    away.url = away.url.replace("/runs-", "/no-such-folder/runs-")
+    away.away()
     doors = Doors(ManualClock(), make_app(database=away), make_app(database=away, hot_door=False))
 
     answer = await doors.compare("POST", "/v1/runs/x/acquire", [JSON], b'{"owner":"a"}')

@@ -136,6 +136,10 @@ class Body(BaseModel):
         json_schema_extra=leave_out_null_defaults,
     )
 
+    def keys(self) -> int:
+        """How many keys were read, those of the bodies inside included."""
+        return len(self.model_fields_set)
+
 
 class CheckpointRefBody(Body):
     """Where the newest snapshot lies."""
@@ -279,3 +283,12 @@ class RecordBody(Body):
     max_attempts: MaxAttempts = ABSENT
     created_at: Instant
     updated_at: Instant
+
+
+class WellFormedBatchBody(RenewBatchBody):
+    """A batch without a malformed grant, which is read without looking after each by itself."""
+
+    leases: Annotated[list[LeaseBody], Field(min_length=1, max_length=BATCH_LEASES_MAX)]
+
+    def keys(self) -> int:
+        return super().keys() + sum(lease.keys() for lease in self.leases)

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Final
 
-from pydantic import BaseModel, ValidationError
+from pydantic import ValidationError
 from starlette.responses import Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
@@ -19,6 +19,7 @@ from runlease_core.errors import RunStoreError
 from runlease_service.api import leases
 from runlease_service.api.bodies import (
     AcquireBody,
+    Body,
     FenceCheckpointBody,
     RenewBatchBody,
     RenewBody,
@@ -40,7 +41,7 @@ Endpoint = Callable[..., Awaitable[Response]]
 RUNS: Final = "/v1/runs/"
 BATCH: Final = "/v1/leases/renew"
 IF_MATCH: Final = {b"if-match": "if_match"}
-VERBS: Final[dict[str, tuple[Endpoint, type[BaseModel], Mapping[bytes, str]]]] = {
+VERBS: Final[dict[str, tuple[Endpoint, type[Body], Mapping[bytes, str]]]] = {
     "acquire": (leases.acquire, AcquireBody, {**IF_MATCH, b"idempotency-key": "key"}),
     "renew": (leases.renew, RenewBody, IF_MATCH),
     "fence-checkpoint": (leases.fence_checkpoint, FenceCheckpointBody, IF_MATCH),
@@ -75,8 +76,9 @@ class HotDoor:
         self,
         scope: Scope,
         endpoint: Endpoint,
-        model: type[BaseModel],
+        model: type[Body],
         headers: Mapping[bytes, str],
+        fast: type[Body] | None = None,
         **arguments: object,
     ) -> Response:
         known: dict[bytes, bytes] = scope[HEADERS]
@@ -89,7 +91,7 @@ class HotDoor:
             raw: bytes = scope[BODY]
             if not raw:
                 raise body_missing()
-            body = read_model(model, raw)
+            body = read_model(model, raw, fast)
             return await endpoint(service=self._service, body=body, **arguments)
         except ValidationError as error:
             return problem_from_validation(error.errors(include_input=False)).response()

@@ -5,7 +5,6 @@ Each endpoint is a plain function. FastAPI's router calls it, and so does the ho
 
 from __future__ import annotations
 
-import json
 from typing import Annotated
 
 from fastapi import APIRouter, Path
@@ -17,7 +16,7 @@ from runlease_core.errors import Code, RunStoreError
 from runlease_core.fields import RUN_ID_LENGTH_MAX, no_labels
 from runlease_core.instant import parse_instant
 from runlease_core.lifecycle import RunStatus
-from runlease_core.record import CheckpointRef, Outcome
+from runlease_core.record import CheckpointRef, Outcome, record_to_text
 from runlease_service.api.answers import json_answer, lease_remaining_ms, record_answer
 from runlease_service.api.bodies import (
     AcquireBody,
@@ -246,15 +245,14 @@ async def renew_batch(
     answers = await service.execute_all(list(commands.values()))
     for index, answer in zip(commands, answers, strict=True):
         results[index] = answer
-    return json_answer(200, json.dumps({"results": [_result(result) for result in results]}))
+    texts = ",".join(map(_result, results))
+    return json_answer(200, f'{{"results":[{texts}]}}')
 
 
-def _result(result: Answer | ProblemError | None) -> dict[str, object]:
+def _result(result: Answer | ProblemError | None) -> str:
     if isinstance(result, ProblemError):
-        return {"problem": result.document()}
+        return f'{{"problem":{result.text()}}}'
     assert result is not None, "every grant has an answer"
     record = record_of(result)
-    return {
-        "record": record.to_json(),
-        "leaseRemainingMs": lease_remaining_ms(record, result.now),
-    }
+    remaining = lease_remaining_ms(record, result.now)
+    return f'{{"record":{record_to_text(record)},"leaseRemainingMs":{remaining}}}'

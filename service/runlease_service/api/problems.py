@@ -130,6 +130,12 @@ class ProblemError(HTTPException):
             document["record"] = self.record.to_json()
         return document
 
+    def text(self) -> str:
+        """The problem as JSON text."""
+        text = json.dumps(self.document(), ensure_ascii=False, separators=(",", ":"))
+        # A lone surrogate, which JSON input may hold as an escape, leaves as that escape.
+        return text.encode("utf-8", "backslashreplace").decode()
+
     def response(self) -> Response:
         """The answer that carries it."""
         headers = [(b"content-type", MEDIA_TYPE.encode())]
@@ -144,9 +150,7 @@ class ProblemError(HTTPException):
             (name.lower().encode("latin-1"), value.encode("latin-1"))
             for name, value in (self.headers or {}).items()
         ]
-        # A lone surrogate, which JSON input may hold as an escape, leaves as that escape.
-        body = json.dumps(self.document(), ensure_ascii=False, separators=(",", ":"))
-        return Answer(self.status_code, body.encode("utf-8", "backslashreplace"), headers)
+        return Answer(self.status_code, self.text().encode(), headers)
 
 
 def problem_from_refusal(refused: Refused, now: datetime) -> ProblemError:

@@ -147,13 +147,11 @@ def log_change(command: AnyCommand, answer: Answer) -> None:
     )
 
 
-def _settled(answer: Answer | BaseException) -> Answer | ProblemError:
+def _settled(answer: Answer | Exception) -> Answer | ProblemError:
     if isinstance(answer, Answer):
         return refusal(answer) or answer
     if isinstance(answer, DatabaseUnavailableError):
         return unavailable(str(answer))
-    if not isinstance(answer, Exception):
-        raise answer
     return ProblemError(ServiceCode.INTERNAL_ERROR, "the command could not be decided")
 
 

@@ -12,16 +12,24 @@ import asyncio
 from typing import Final
 
 from sqlalchemy import Connection, text
+from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.ext.asyncio import create_async_engine
 from sqlalchemy.pool import NullPool
 
 from runlease_service.database import migrations
 from runlease_service.database.base import DatabaseSetupError
-from runlease_service.database.postgres_link import TROUBLE, check_url, connect, label_of
+from runlease_service.database.postgres_link import (
+    UNREACHABLE,
+    Link,
+    check_url,
+    connect,
+    hosts_of,
+    label_of,
+    words,
+)
 from runlease_service.database.schema import SCHEMA_REVISION
 
 ADVISORY_LOCK: Final = 0x72756E6C65617365  # "runlease"
-STATEMENT_WAIT_S: Final = 600.0
 
 
 def migrate(url: str, *, pooled: bool = False) -> str:
@@ -32,15 +40,26 @@ def migrate(url: str, *, pooled: bool = False) -> str:
     """
     try:
         return asyncio.run(_migrate(check_url(url), pooled=pooled))
-    except TROUBLE as error:
-        raise DatabaseSetupError(f"{label_of(url)} cannot be reached: {error}") from error
+    except UNREACHABLE as error:
+        raise DatabaseSetupError(f"{label_of(url)} cannot be used: {words(error)}") from error
+    except SQLAlchemyError as error:
+        reason = words(getattr(error, "orig", None) or error)
+        raise DatabaseSetupError(
+            f"{label_of(url)} was not migrated and is as it was: {reason}"
+        ) from error
 
 
 async def _migrate(url: str, *, pooled: bool) -> str:
-    link = await connect(url, pooled=pooled, command_wait_s=STATEMENT_WAIT_S)
-    await link.begin()
-    found = await link.revision()
-    await link.roll_back()
+    found: str | None = None
+
+    async def accept(link: Link) -> None:
+        nonlocal found
+        await link.begin()
+        await link.facts()
+        found = await link.revision()
+        await link.roll_back()
+
+    link, _ = await connect(hosts_of(url), accept, pooled=pooled)
     if found != SCHEMA_REVISION:
         engine = create_async_engine(
             "postgresql+asyncpg://",

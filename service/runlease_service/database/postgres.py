@@ -23,10 +23,10 @@ promise: that two servers' clocks agree after a failover; the difference moves e
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Collection, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping, Sequence
 from contextlib import asynccontextmanager
 from datetime import datetime
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 import asyncpg
 import structlog
@@ -47,29 +47,42 @@ from runlease_service.database.base import (
 )
 from runlease_service.database.clock import Clock
 from runlease_service.database.postgres_link import (
+    CONNECT_WAIT_S,
     CONTENTION,
     TROUBLE,
+    UNREACHABLE,
     Link,
     ServerFacts,
     Unusable,
     check_url,
     connect,
+    hosts_of,
     label_of,
+    words,
 )
 from runlease_service.database.queries import page_of, select_page
 from runlease_service.database.rows import Rows
 from runlease_service.database.schema import (
     COLUMNS,
     SCHEMA_REVISION,
+    Row,
     record_from_row,
     state_from_row,
 )
 
 log = structlog.get_logger()
 
+T = TypeVar("T")
+
 RESTORE_S: Final = 0.25
 """How often a database that is away is tried, in seconds."""
-SCHEMA_POLL_S: Final = 1.0
+CONFIRM_WAIT_S: Final = 30.0
+"""How long one attempt waits for the standby to confirm. A server whose standby is away keeps each
+attempt's session until that is back, so they must be few."""
+CAREFUL_S: Final = 0.1
+"""How long a lane goes on to skip rows that others hold, after it met one, in seconds."""
+INSERT_WAITS_MAX: Final = 10
+"""How often a batch waits for somebody who is making the same runs."""
 
 
 class PostgresDatabase:
@@ -97,6 +110,7 @@ class PostgresDatabase:
         require_durable: bool = False,
     ) -> None:
         self._url = check_url(url)
+        self._hosts = hosts_of(self._url)
         self._given_clock = clock
         self._wait_s_max = wait_ms_max / 1000
         self._pooled = pooled
@@ -105,6 +119,8 @@ class PostgresDatabase:
         self._readers = asyncio.Semaphore(read_connections_max)
         self._idle_readers: list[Link] = []
         self._restoring: asyncio.Task[None] | None = None
+        self._careful_until = [0.0] * lanes
+        self._closed = False
         self._risks: tuple[str, ...] = ()
 
     @property
@@ -114,24 +130,45 @@ class PostgresDatabase:
     async def open(self) -> None:
         try:
             self._links[0] = await self._connect()
-        except (*TROUBLE, Unusable) as error:
+        except UNREACHABLE as error:
             self._lose(error)
 
     async def apply(self, run_ids: Sequence[str], judge: Judge, lane: int) -> Collection[str]:
         link = await self._link(lane)
+        # The connection is dropped, and the statement never cancelled: a COMMIT that waits for a
+        # standby would then be visible without being safe.
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + self._wait_s_max
+        timer = loop.call_at(deadline, link.drop)
         try:
-            async with asyncio.timeout(self._wait_s_max):
+            undecided: Collection[str] = run_ids
+            if loop.time() >= self._careful_until[lane]:
                 undecided = await self._attempt(link, run_ids, judge, careful=False)
-                if undecided:
-                    undecided = await self._attempt(link, undecided, judge, careful=True)
-                return undecided
+            if undecided:
+                undecided = await self._attempt(link, undecided, judge, careful=True)
+            if undecided:
+                self._careful_until[lane] = loop.time() + CAREFUL_S
+            return undecided
         except asyncpg.DataError:
-            raise  # a poisoned command, though asyncpg counts it among its own troubles
+            raise  # a poisoned command, whatever asyncpg counts it among
+        except DatabaseUnavailableError as error:
+            # A write that no standby has can be seen; nothing is answered from it until a later
+            # one is confirmed.
+            link.drop()
+            self._lose(error)
+            raise
         except TROUBLE as error:
+            if loop.time() >= deadline:
+                # Nobody waits any longer; the next batch finds out whether there is a server.
+                raise DatabaseUnavailableError(
+                    "the database took too long; the outcome is unknown"
+                ) from error
             await self._replace(lane, error)
             raise DatabaseUnavailableError(
                 "the connection to the database was lost; the outcome is unknown", recovered=True
             ) from error
+        finally:
+            timer.cancel()
 
     async def get(self, run_id: str) -> tuple[RunRecord | None, datetime]:
         rows = await self._read(statements.SELECT_RUN, run_id=run_id)
@@ -146,16 +183,10 @@ class PostgresDatabase:
         return page_of(await self._read(statements.Statement(page)), query.limit)
 
     async def ping(self) -> None:
-        try:
-            async with self._reader() as link:
-                await link.begin()
-                await link.facts()
-                await link.roll_back()
-        except Unusable as error:
-            self._lose(error)
-            raise DatabaseUnavailableError("the database takes no writes") from error
+        await self._with_reader(Link.check_writable)
 
     async def close(self) -> None:
+        self._closed = True
         if self._restoring is not None:
             self._restoring.cancel()
             await asyncio.gather(self._restoring, return_exceptions=True)
@@ -233,12 +264,28 @@ class PostgresDatabase:
                 self._note(written, await link.fetch(statement, **arrays))
                 link.check_durable()
         if rows.inserts:
-            arrays = statements.arrays("new", COLUMNS, rows.inserts)
-            statement = statements.INSERT
-            if rows.labels:
-                statement, arrays = statements.INSERT_LABELLED, arrays | labels
-            self._note(written, await link.fetch(statement, **arrays))
+            await self._insert(link, rows.inserts, labels if rows.labels else {}, written)
             link.check_durable()
+
+    async def _insert(
+        self, link: Link, rows: list[Row], labels: Mapping[str, Any], written: set[str]
+    ) -> None:
+        """An insert has no form that skips: where somebody is making the same run and takes his
+        time, the rest is found by halves."""
+        statement = statements.INSERT_LABELLED if labels else statements.INSERT
+        parts, waits = [rows], 0
+        while parts and waits < INSERT_WAITS_MAX:
+            part = parts.pop()
+            arrays = statements.arrays("new", COLUMNS, part)
+            try:
+                self._note(written, await link.fetch(statement, **arrays, **labels))
+            except asyncpg.LockNotAvailableError:
+                if self._pooled:
+                    raise
+                waits += 1
+                if len(part) > 1:
+                    half = len(part) // 2
+                    parts += [part[half:], part[:half]]
 
     @staticmethod
     def _note(written: set[str], rows: Sequence[Any]) -> None:
@@ -251,18 +298,34 @@ class PostgresDatabase:
 
     # Connections.
 
-    async def _connect(self) -> Link:
+    async def _connect(self, confirm_wait_s: float = CONNECT_WAIT_S) -> Link:
         """A connection to a server that takes writes, on the schema that this version knows."""
-        link = await connect(self._url, pooled=self._pooled, command_wait_s=self._wait_s_max)
-        try:
-            await link.begin()
-            self._judge_server(await link.facts())
-            self._judge_schema(await link.revision())
-            await link.roll_back()
-        except BaseException:
-            link.drop()
-            raise
+
+        async def accept(link: Link) -> None:
+            async with asyncio.timeout(CONNECT_WAIT_S):
+                await link.begin()
+                facts = await link.facts()
+                self._judge_server(facts)
+                self._judge_schema(await link.revision())
+                await link.roll_back()
+            if facts.is_replicated:
+                await self._confirm(link, confirm_wait_s)
+
+        link, host = await connect(self._hosts, accept, pooled=self._pooled)
+        # It is the first to be asked the next time.
+        self._hosts.sort(key=lambda one: one != host)
         return link
+
+    async def _confirm(self, link: Link, wait_s: float) -> None:
+        timer = asyncio.get_running_loop().call_later(wait_s, link.drop)
+        try:
+            await link.confirm()
+        except DatabaseUnavailableError as error:
+            raise Unusable(str(error)) from error
+        except TROUBLE as error:
+            raise Unusable("no standby confirms a write") from error
+        finally:
+            timer.cancel()
 
     def _judge_server(self, facts: ServerFacts) -> None:
         if facts.risks and self._require_durable:
@@ -298,7 +361,12 @@ class PostgresDatabase:
     async def _connect_or_lose(self) -> Link:
         try:
             return await self._connect()
-        except (*TROUBLE, Unusable, DatabaseSetupError) as error:
+        except asyncpg.InsufficientResourcesError as error:
+            # The server is full, which is no reason to let go of the connections that we have.
+            if not any(link is not None and not link.is_closed for link in self._links):
+                self._lose(error)
+            raise DatabaseUnavailableError("the database has no connection to spare") from error
+        except (*UNREACHABLE, DatabaseSetupError) as error:
             self._lose(error)
             raise DatabaseUnavailableError("the database is away") from error
 
@@ -307,26 +375,26 @@ class PostgresDatabase:
         link, self._links[lane] = self._links[lane], None
         if link is not None:
             link.drop()
-        log.warning("database_connection_lost", error=_words(error))
+        log.warning("database_connection_lost", error=words(error))
         await self._link(lane)
 
     def _check_here(self) -> None:
-        if self._restoring is not None:
+        if self._restoring is not None or self._closed:
             raise DatabaseUnavailableError("the database is away")
 
     def _lose(self, error: BaseException) -> None:
         """Answer everything at once until the database is back."""
-        if self._restoring is None:
-            log.error("database_away", database=label_of(self._url), error=_words(error))
-            self._restoring = asyncio.create_task(self._restore(_words(error)))
+        if self._restoring is None and not self._closed:
+            log.error("database_away", database=label_of(self._url), error=words(error))
+            self._restoring = asyncio.create_task(self._restore(words(error)))
 
     async def _restore(self, reason: str) -> None:
         while True:
             await asyncio.sleep(RESTORE_S)
             try:
-                link = await self._connect()
-            except (*TROUBLE, Unusable, DatabaseSetupError) as error:
-                known, reason = reason, _words(error)
+                link = await self._connect(CONFIRM_WAIT_S)
+            except (*UNREACHABLE, DatabaseSetupError) as error:
+                known, reason = reason, words(error)
                 if reason != known:
                     log.warning("database_still_away", error=reason)
                 continue
@@ -357,21 +425,28 @@ class PostgresDatabase:
                 except BaseException:
                     link.drop()
                     raise
-                idle.append(link)
+                if self._closed:
+                    link.drop()
+                else:
+                    idle.append(link)
+        except CONTENTION as error:
+            raise DatabaseUnavailableError("somebody holds the table of runs") from error
         except TROUBLE as error:
             raise DatabaseUnavailableError("the database cannot answer now") from error
 
     async def _read(self, statement: statements.Statement, **values: Any) -> list[Any]:  # noqa: ANN401
+        return await self._with_reader(lambda link: link.read(statement, **values))
+
+    async def _with_reader(self, read: Callable[[Link], Awaitable[T]]) -> T:
         try:
             async with self._reader() as link:
-                return await link.read(statement, **values)
+                return await read(link)
         except DatabaseUnavailableError as error:
             # A connection that was cut while it was idle says nothing of the server.
             if not isinstance(error.__cause__, TROUBLE) or self._restoring is not None:
                 raise
+        # Those that were idle beside it have most likely met the same.
+        while self._idle_readers:
+            self._idle_readers.pop().drop()
         async with self._reader() as link:
-            return await link.read(statement, **values)
-
-
-def _words(error: BaseException) -> str:
-    return str(error) or type(error).__name__
+            return await read(link)

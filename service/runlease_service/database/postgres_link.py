@@ -8,9 +8,11 @@ succeeds with a mere warning; `Link` notes warnings, so that such an answer beco
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Final
-from urllib.parse import parse_qsl, unquote, urlsplit
+from urllib.parse import SplitResult, parse_qsl, unquote, urlencode, urlsplit
 
 import asyncpg
 
@@ -21,7 +23,14 @@ SERVER_VERSION_MIN: Final = 13
 LOCK_WAIT_MS: Final = 50
 """How long a statement waits for a row that another process holds, before the form that skips it
 takes over. Shorter than the server's deadlock check, so that deadlocks do not come to it."""
+IDLE_IN_TRANSACTION_MS: Final = 10_000
+"""Behind a pooler a batch is a transaction: if its replica stops half way, the server ends it, so
+that the rows are free for the others."""
 CONNECT_WAIT_S: Final = 1.5
+"""How long to wait for a connection: in all, also where the URL names several hosts."""
+HOST_WAIT_S_MIN: Final = 0.5
+PROBE_WAIT_MS: Final = 1000
+"""How long readiness waits for the table while somebody alters it."""
 
 _SCHEMES: Final = frozenset({"postgres", "postgresql", "postgresql+asyncpg"})
 _PARAMETERS: Final = frozenset(
@@ -46,8 +55,20 @@ _PARAMETERS: Final = frozenset(
     }
 )
 """What a URL may say. Anything else is refused by name, so that TLS is never silently off."""
+_CHOICES: Final = {
+    "sslmode": ("disable", "allow", "prefer", "require", "verify-ca", "verify-full"),
+    # Nothing is decided from a standby.
+    "target_session_attrs": ("any", "primary", "read-write"),
+}
+_FILES: Final = frozenset({"passfile", "sslcert", "sslcrl", "sslkey", "sslrootcert"})
+
+
+class Unusable(Exception):  # noqa: N818 (it is never seen outside)
+    """The server answers, but not as one that takes writes."""
+
 
 TROUBLE: Final = (
+    Unusable,
     OSError,
     TimeoutError,
     asyncpg.InterfaceError,
@@ -59,8 +80,15 @@ TROUBLE: Final = (
     asyncpg.InvalidAuthorizationSpecificationError,
     asyncpg.InvalidCatalogNameError,
     asyncpg.ObjectNotInPrerequisiteStateError,
+    asyncpg.InvalidTransactionStateError,
+    asyncpg.InvalidCachedStatementError,
+    asyncpg.InsufficientPrivilegeError,
+    asyncpg.UndefinedTableError,
+    asyncpg.UndefinedColumnError,
 )
-"""The connection, or its server, cannot be used now."""
+"""The connection, its server or the schema there cannot be used now."""
+UNREACHABLE: Final = (*TROUBLE, asyncpg.PostgresError)
+"""Why there is no connection: whatever the server says while one is made."""
 CONTENTION: Final = (
     asyncpg.LockNotAvailableError,
     asyncpg.DeadlockDetectedError,
@@ -69,15 +97,13 @@ CONTENTION: Final = (
 """The statement was rolled back because of somebody else: judge again."""
 
 
-class Unusable(Exception):  # noqa: N818 (it is never seen outside)
-    """The server answers, but not as one that takes writes."""
-
-
 @dataclass(frozen=True, slots=True)
 class ServerFacts:
-    """What a server says of itself, and why an acknowledged write could vanish there."""
+    """What a server says of itself: why an acknowledged write could vanish there, and whether a
+    commit waits for a standby."""
 
     risks: tuple[str, ...]
+    is_replicated: bool
 
 
 def check_url(url: str) -> str:
@@ -90,13 +116,44 @@ def check_url(url: str) -> str:
     if scheme not in _SCHEMES or not separator:
         raise DatabaseSetupError("the database URL must begin with postgresql://")
     parts = urlsplit(f"postgresql://{rest}")
-    for name, _ in parse_qsl(parts.query, keep_blank_values=True):
+    for name, value in parse_qsl(parts.query, keep_blank_values=True):
         if name not in _PARAMETERS:
             raise DatabaseSetupError(
                 f"the database URL has the parameter {name!r}, which is not known here; "
                 "remove it or see the README for those that are"
             )
+        if name in _CHOICES and value not in _CHOICES[name]:
+            raise DatabaseSetupError(
+                f"the database URL's {name} must be one of {', '.join(_CHOICES[name])}"
+            )
+        if name in _FILES and not Path(value).is_file():
+            raise DatabaseSetupError(f"the database URL's {name} names no file: {value}")
     return f"postgresql://{rest}"
+
+
+def hosts_of(url: str) -> list[str]:
+    """One URL for each host that a URL names: every host has a wait of its own, so that one that
+    hangs does not keep us from the next."""
+    parts = urlsplit(url)
+    user, at, hosts = parts.netloc.rpartition("@")
+    if "," in hosts:
+        return [parts._replace(netloc=f"{user}{at}{host}").geturl() for host in hosts.split(",")]
+    query = dict(parse_qsl(parts.query, keep_blank_values=True))
+    if hosts or "," not in query.get("host", ""):
+        return [url]
+    names = query["host"].split(",")
+    ports = query.get("port", "5432").split(",")
+    if len(ports) == 1:
+        ports *= len(names)
+    return [
+        _with_query(parts, query | {"host": name, "port": port})
+        for name, port in zip(names, ports, strict=False)
+    ]
+
+
+def _with_query(parts: SplitResult, query: dict[str, str]) -> str:
+    text = urlencode(query)
+    return f"postgresql://{parts.netloc}{parts.path}?{text}"
 
 
 def label_of(url: str) -> str:
@@ -136,12 +193,25 @@ class Link:
 
     async def begin(self) -> None:
         """Behind a pooler every batch is one transaction, since the next statement may meet
-        another server connection, and settings are made anew in each."""
-        if self._pooled:
+        another server connection, and settings are made anew in each. A pooler may also lead to
+        another server meanwhile: a standby refuses to read and write, and a server that is
+        read-only by its own settings stays so.
+
+        Raises:
+            Unusable: It is a standby.
+        """
+        if not self._pooled:
+            return
+        try:
             await self._connection.execute(
                 "BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE;"
-                f"SET LOCAL lock_timeout = '{LOCK_WAIT_MS}ms'"
+                "SELECT set_config('transaction_read_only',"
+                " current_setting('default_transaction_read_only'), true);"
+                f"SET LOCAL lock_timeout = '{LOCK_WAIT_MS}ms';"
+                f"SET LOCAL idle_in_transaction_session_timeout = '{IDLE_IN_TRANSACTION_MS}ms'"
             )
+        except asyncpg.FeatureNotSupportedError as error:
+            raise Unusable("the server is a standby") from error
 
     async def commit(self) -> None:
         if self._pooled:
@@ -180,6 +250,32 @@ class Link:
                 "the database did not confirm that the write is safe; its outcome is unknown"
             )
 
+    async def confirm(self) -> None:
+        """Commit something, and return when the standby has it: so it has all that came before.
+
+        Raises:
+            DatabaseUnavailableError: The wait was cancelled.
+        """
+        await self._connection.execute("SELECT pg_logical_emit_message(true, 'runlease', '')")
+        self.check_durable()
+
+    async def check_writable(self) -> None:
+        """Return when the server takes writes into the table of runs, and roll back.
+
+        Raises:
+            Unusable: It is a standby or read-only.
+        """
+        await self.begin()
+        if await self._connection.fetchval(
+            "SELECT pg_is_in_recovery() OR current_setting('transaction_read_only') = 'on'"
+        ):
+            raise Unusable("the server is a standby or read-only")
+        start = "" if self._pooled else "BEGIN;"
+        await self._connection.execute(
+            f"{start} SET LOCAL lock_timeout = '{PROBE_WAIT_MS}ms';"
+            "LOCK TABLE runs IN ROW EXCLUSIVE MODE; ROLLBACK"
+        )
+
     async def facts(self) -> ServerFacts:
         """Look whether the server takes writes, and how safe a commit is there.
 
@@ -209,7 +305,7 @@ class Link:
             )
         if row["in_recovery"] or row["read_only"]:
             raise Unusable("the server is a standby or read-only")
-        return ServerFacts(tuple(_risks(row)))
+        return ServerFacts(tuple(_risks(row)), is_replicated=bool(row["names"]))
 
 
 def _risks(row: Any) -> list[str]:  # noqa: ANN401 (asyncpg's row)
@@ -230,8 +326,37 @@ def _risks(row: Any) -> list[str]:  # noqa: ANN401 (asyncpg's row)
     return risks
 
 
-async def connect(url: str, *, pooled: bool, command_wait_s: float) -> Link:
-    """Open a connection. Raises what is in `TROUBLE` when there is none to be had."""
+async def connect(
+    hosts: Sequence[str],
+    accept: Callable[[Link], Awaitable[None]],
+    *,
+    pooled: bool,
+) -> tuple[Link, str]:
+    """Open a connection to the first host that is accepted, and say which; `accept` raises why it
+    is not.
+
+    Raises what is in `UNREACHABLE` when there is none to be had.
+    """
+    wait_s = max(CONNECT_WAIT_S / len(hosts), HOST_WAIT_S_MIN)
+    reasons = []
+    for host in hosts:
+        try:
+            link = await _connect(host, pooled=pooled, wait_s=wait_s)
+            try:
+                await accept(link)
+            except BaseException:
+                link.drop()
+                raise
+        except UNREACHABLE as error:
+            if len(hosts) == 1:
+                raise
+            reasons.append(f"{label_of(host)}: {words(error)}")
+        else:
+            return link, host
+    raise Unusable("; ".join(reasons))
+
+
+async def _connect(url: str, *, pooled: bool, wait_s: float) -> Link:
     settings = {} if "application_name=" in url else {"application_name": "runlease"}
     if not pooled:
         settings |= {
@@ -239,12 +364,20 @@ async def connect(url: str, *, pooled: bool, command_wait_s: float) -> Link:
             "lock_timeout": f"{LOCK_WAIT_MS}ms",
             "jit": "off",
         }
-    connection = await asyncpg.connect(
-        url,
-        timeout=CONNECT_WAIT_S,
-        command_timeout=command_wait_s,
-        # A pooler in transaction mode does not keep a prepared statement for its maker.
-        statement_cache_size=0 if pooled else 100,
-        server_settings=settings,
-    )
+    try:
+        connection = await asyncpg.connect(
+            url,
+            timeout=wait_s,
+            # A pooler in transaction mode does not keep a prepared statement for its maker.
+            statement_cache_size=0 if pooled else 100,
+            server_settings=settings,
+        )
+    except ValueError as error:
+        hint = "; name it with sslrootcert" if "root certificate" in str(error) else ""
+        raise DatabaseSetupError(f"the database URL: {words(error)}{hint}") from error
     return Link(connection, pooled=pooled)
+
+
+def words(error: BaseException) -> str:
+    """The error's message on one line, or its name."""
+    return " ".join(str(error).split()) or type(error).__name__

@@ -34,7 +34,15 @@ from runlease_core.fields import COUNTER_MAX, NO_LABELS, RUN_ID_LENGTH_MAX
 from runlease_core.instant import instant_from_ms, ms_from_instant
 from runlease_core.lifecycle import TERMINAL, RunStatus
 from runlease_core.parsing import stored_record
-from runlease_core.record import CheckpointRef, Lease, Outcome, RunRecord, Suspension, Tombstone
+from runlease_core.record import (
+    SCHEMA,
+    CheckpointRef,
+    Lease,
+    Outcome,
+    RunRecord,
+    Suspension,
+    Tombstone,
+)
 
 SCHEMA_REVISION: Final = "0001"
 """The newest revision in `migrations`: the tables below."""
@@ -147,6 +155,7 @@ RENEWAL_COLUMNS: Final = (
 """What renew and fence-checkpoint change: none of it is in an index."""
 
 Row = tuple[Any, ...]
+_STATUSES: Final = {status.value: status for status in RunStatus}
 
 
 Guard = tuple[str, int, int]
@@ -272,33 +281,36 @@ def _record(row: Sequence[Any]) -> RunRecord:
         updated_at,
         _,
     ) = row
-    return RunRecord(
-        run_id=run_id,
-        version=version,
-        status=RunStatus(status),
-        attempt=attempt,
-        fencing_token=fencing_token,
-        lease=None
-        if lease_owner is None
-        else Lease(
-            lease_owner,
-            instant_from_ms(lease_acquired_at),
-            instant_from_ms(lease_expires_at),
-            lease_grant_key,
-        ),
-        checkpoint_ref=None
-        if checkpoint_key is None
-        else CheckpointRef(
-            checkpoint_key, checkpoint_snapshot_version, instant_from_ms(checkpoint_saved_at)
-        ),
-        outcome=None if outcome_code is None else Outcome(outcome_code, outcome_message),
-        suspension=None
-        if suspended_at is None
-        else Suspension(instant_from_ms(suspended_at), tuple(json.loads(pending_approval_ids))),
-        labels=NO_LABELS if labels is None else MappingProxyType(json.loads(labels)),
-        max_attempts=max_attempts,
-        created_at=instant_from_ms(created_at),
-        updated_at=instant_from_ms(updated_at),
+    return RunRecord.of(
+        {
+            "run_id": run_id,
+            "version": version,
+            "status": _STATUSES[status],
+            "attempt": attempt,
+            "fencing_token": fencing_token,
+            "lease": None
+            if lease_owner is None
+            else Lease(
+                lease_owner,
+                instant_from_ms(lease_acquired_at),
+                instant_from_ms(lease_expires_at),
+                lease_grant_key,
+            ),
+            "checkpoint_ref": None
+            if checkpoint_key is None
+            else CheckpointRef(
+                checkpoint_key, checkpoint_snapshot_version, instant_from_ms(checkpoint_saved_at)
+            ),
+            "outcome": None if outcome_code is None else Outcome(outcome_code, outcome_message),
+            "suspension": None
+            if suspended_at is None
+            else Suspension(instant_from_ms(suspended_at), tuple(json.loads(pending_approval_ids))),
+            "labels": NO_LABELS if labels is None else MappingProxyType(json.loads(labels)),
+            "max_attempts": max_attempts,
+            "created_at": instant_from_ms(created_at),
+            "updated_at": instant_from_ms(updated_at),
+            "schema": SCHEMA,
+        }
     )
 
 

@@ -89,7 +89,7 @@ class SQLiteDatabase:
     """One SQLite file. One lane: a file has one writer.
 
     Args:
-        url: `sqlite:///relative/path` or `sqlite:////absolute/path`.
+        path: The file. A link is followed: all who share the file share the clock beside it.
         clock: For tests; decides in place of the host's.
         wait_ms_max: How long to wait for another process's lock, in milliseconds.
         read_connections_max: How many readers at most.
@@ -103,7 +103,6 @@ class SQLiteDatabase:
         wait_ms_max: int = 5000,
         read_connections_max: int = 4,
     ) -> None:
-        # Where a link leads, so that all who share the file share the clock beside it.
         self._path = path.resolve()
         self._given_clock = clock
         self._wait_s_max = wait_ms_max / 1000
