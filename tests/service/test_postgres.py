@@ -237,14 +237,16 @@ async def test_clients_that_hang_up_leak_no_connection(database: OwnDatabase) ->
         done = asyncio.Event()
 
         async def watch() -> None:
-            while not done.is_set():
-                ((count, idle),) = await sql(
-                    database.url,
-                    "SELECT count(*), count(*) FILTER (WHERE state LIKE 'idle in transaction%')"
-                    " FROM pg_stat_activity"
-                    " WHERE datname = current_database() AND application_name = 'runlease'",
-                )
-                sessions.append((count, idle))
+            with Session(database.url) as session:
+                while not done.is_set():
+                    ((count, idle),) = await asyncio.to_thread(
+                        session.run,
+                        "SELECT count(*), count(*) FILTER (WHERE state LIKE 'idle in transaction%')"
+                        " FROM pg_stat_activity"
+                        " WHERE datname = current_database() AND application_name = 'runlease'",
+                    )
+                    sessions.append((count, idle))
+                    await asyncio.sleep(0.01)
 
         async def hang_up(number: int) -> None:
             reader, writer = await asyncio.open_connection(server.host, server.port)
@@ -280,7 +282,7 @@ async def test_clients_that_hang_up_leak_no_connection(database: OwnDatabase) ->
         # One that is applied is applied wholly.
         for record in stored:
             if "lease" in record:
-                assert (record["status"], record["fencingToken"]) == ("running", 1)
+                assert record["fencingToken"] == record["version"] >= 1
 
     async def nobody() -> bool:
         ((count,),) = await sql(
