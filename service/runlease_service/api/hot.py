@@ -24,6 +24,7 @@ from runlease_service.api.bodies import (
     RenewBatchBody,
     RenewBody,
     TransitionBody,
+    WellFormedBatchBody,
 )
 from runlease_service.api.front import BODY, HEADERS
 from runlease_service.api.parse import body_missing, read_model
@@ -67,7 +68,9 @@ class HotDoor:
                     await response(scope, receive, send)
                     return
             elif path == BATCH:
-                response = await self._answer(scope, leases.renew_batch, RenewBatchBody, IF_MATCH)
+                response = await self._answer(
+                    scope, leases.renew_batch, RenewBatchBody, IF_MATCH, fast=WellFormedBatchBody
+                )
                 await response(scope, receive, send)
                 return
         await self._app(scope, receive, send)
