@@ -332,6 +332,12 @@ class _Supervisor(Multiprocess):
             self._announced = True
             self._announce()
 
+    def terminate_all(self) -> None:
+        # No worker accepts any more: who connects now is to be refused, not left waiting.
+        for listening in self.sockets:
+            listening.close()
+        super().terminate_all()
+
     @property
     def failed(self) -> bool:
         """A worker could not start, which ended them all."""
