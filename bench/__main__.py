@@ -3,6 +3,7 @@ nothing, and on PostgreSQL also against what one writes first.
 
     make bench ARGS="--seconds 5 --rounds 5 --runs 100000 --connections 64"
     make bench ARGS="--postgres"
+    make bench ARGS="--postgres --batch"     # leases a second, a thousand a request, four in flight
 
 The load comes from wrk (Debian: apt install wrk). Where there are two cores, the servers share the
 first, and wrk and PostgreSQL have the second.
@@ -96,7 +97,7 @@ def load(url: str, options: argparse.Namespace) -> Figures:
             f"-c{options.connections}",
             f"-d{options.seconds}s",
             "-s",
-            str(HERE / "renew.lua"),
+            str(HERE / ("batch.lua" if options.batch else "renew.lua")),
             url,
         ],
         env={**os.environ, "BENCH_RUNS": str(options.runs)},
@@ -126,7 +127,10 @@ def main() -> None:
     parser.add_argument("--runs", type=int, default=100_000)
     parser.add_argument("--connections", type=int, default=64)
     parser.add_argument("--postgres", action="store_true")
+    parser.add_argument("--batch", action="store_true")
     options = parser.parse_args()
+    if options.batch:
+        options.connections = 4
     if shutil.which("wrk") is None:
         sys.exit("wrk is not installed (Debian: apt install wrk)")
 
@@ -135,11 +139,10 @@ def main() -> None:
         asyncio.run(fill(url, options.runs))
         os.environ["RUNLEASE_DATABASE_URL"] = url
         quiet = ["--log-level", "warning", "--no-access-log"]
-        servers = {
-            "floor": ["uvicorn", "bench.floor:app", *quiet],
-            "runlease": ["runlease_service.cli", "serve"],
-        }
-        if options.postgres:
+        servers = {"runlease": ["runlease_service.cli", "serve"]}
+        if not options.batch:
+            servers["floor"] = ["uvicorn", "bench.floor:app", *quiet]
+        if options.postgres and not options.batch:
             servers["naive"] = ["uvicorn", "bench.naive:app", *quiet]
         urls = {name: serve(stack, arguments, free_port()) for name, arguments in servers.items()}
         rounds: dict[str, list[Figures]] = {name: [] for name in urls}
@@ -172,7 +175,7 @@ def postgres(stack: ExitStack) -> str:
 
 
 def report(rounds: dict[str, list[Figures]]) -> None:
-    print(f"{'':10} {'requests/s':>10} {'p50 ms':>8} {'p99 ms':>8} {'max ms':>8} {'errors':>7}")
+    print(f"{'':10} {'a second':>10} {'p50 ms':>8} {'p99 ms':>8} {'max ms':>8} {'errors':>7}")
     for name, figures in rounds.items():
         for one in figures:
             print(
