@@ -68,15 +68,15 @@ def decide(state: State, command: AnyCommand, now: datetime) -> Decision:
     if refusal := _precondition(state, command, now):
         return refusal
     record = state if isinstance(state, RunRecord) else None
-    match command:
-        case Acquire():
-            return _acquire(state, command, now)
-        case Enqueue():
-            return _enqueue(state, command, now)
+    match command:  # the most frequent first
         case Renew():
             return _renew(record, command, now)
         case FenceCheckpoint():
             return _fence_checkpoint(record, command, now)
+        case Acquire():
+            return _acquire(state, command, now)
+        case Enqueue():
+            return _enqueue(state, command, now)
         case Transition():
             return _transition(record, command, now)
         case Cancel():
@@ -120,15 +120,11 @@ def _precondition(state: State, command: AnyCommand, now: datetime) -> Refused |
 
 
 def _counters_used_up(state: State) -> bool:
-    match state:
-        case RunRecord():
-            # A finished run is never written again, so it answers as ever.
-            counters = (state.version, state.attempt, state.fencing_token)
-            return state.status not in TERMINAL and COUNTER_MAX in counters
-        case Tombstone():
-            return state.fencing_token >= COUNTER_MAX
-        case None:
-            return False
+    if isinstance(state, RunRecord):
+        # A finished run is never written again, so it answers as ever.
+        counters = (state.version, state.attempt, state.fencing_token)
+        return COUNTER_MAX in counters and state.status not in TERMINAL
+    return state is not None and state.fencing_token >= COUNTER_MAX
 
 
 def _acquire(state: State, command: Acquire, now: datetime) -> Decision:
