@@ -9,15 +9,11 @@ What an operator can mend is one line on standard error; only a fault of ours is
 
 from __future__ import annotations
 
-import gc
 import inspect
-import multiprocessing
 import os
 import signal
 import socket
-import threading
-from collections.abc import Awaitable, Callable, Generator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from importlib.metadata import version
 from ipaddress import ip_address
 from types import FrameType
@@ -25,15 +21,11 @@ from typing import Annotated, Any, Final, Literal, NoReturn, cast, get_args, get
 
 import structlog
 import typer
-import uvicorn
 from pydantic.fields import FieldInfo
-from starlette.types import ASGIApp, Message, Receive, Scope, Send
-from uvicorn.config import STARTUP_FAILURE
-from uvicorn.supervisors import Multiprocess
 
 from runlease_service.database.base import DatabaseSetupError
 from runlease_service.logs import announcement, configure_logging
-from runlease_service.protocol import BoundedProtocol
+from runlease_service.processes import ENDING_SIGNALS, serve_on
 from runlease_service.settings import (
     SECRET_SETTINGS,
     SQLITE_PREFIX,
@@ -48,8 +40,6 @@ EXIT_USAGE: Final = 2
 
 _FLAGS: Final = {"database_url": "database"}
 """Flags that are not called like their setting."""
-_ENDING_SIGNALS: Final = (signal.SIGINT, signal.SIGTERM)
-_GARBAGE_THRESHOLDS: Final = (50_000, 20, 20)
 
 log = structlog.get_logger()
 
@@ -93,7 +83,7 @@ def _common(
 def _serve(**given: str | bool | None) -> None:
     """Serve leases over HTTP until SIGTERM or SIGINT."""
     # A container's first process ignores a signal that it has no handler for.
-    for one in _ENDING_SIGNALS:
+    for one in ENDING_SIGNALS:
         signal.signal(one, _end_early)
     flags = {name: value for name, value in given.items() if value is not None}
     try:
@@ -103,7 +93,12 @@ def _serve(**given: str | bool | None) -> None:
 
     _hand_down(flags)
     configure_logging(settings)
-    raise typer.Exit(_run(settings, _bind(settings)))
+    listening = _bind(settings)
+
+    def announce() -> None:
+        typer.echo(_startup_line(settings, listening))
+
+    raise typer.Exit(0 if serve_on(listening, settings, announce) else EXIT_FAILED)
 
 
 def _signature() -> inspect.Signature:
@@ -250,162 +245,6 @@ def _startup_line(settings: Settings, listening: socket.socket) -> str:
         database=settings.database_label,
         authentication=authentication,
     )
-
-
-# The processes.
-
-
-def _run(settings: Settings, listening: socket.socket) -> int:
-    config = uvicorn.Config(
-        "runlease_service.cli:serving_app",
-        factory=True,
-        interface="asgi3",
-        workers=settings.workers,
-        loop="auto",  # uvloop where it is installed
-        http=BoundedProtocol,
-        ws="none",
-        lifespan="on",
-        log_config=None,
-        access_log=False,
-        proxy_headers=False,  # nothing here depends on who forwarded a request
-        server_header=False,
-        date_header=True,
-        limit_concurrency=settings.connections_max,
-        backlog=settings.backlog,
-        timeout_keep_alive=settings.keep_alive_s,
-        timeout_graceful_shutdown=settings.shutdown_wait_s,
-    )
-
-    def announce() -> None:
-        typer.echo(_startup_line(settings, listening))
-
-    with listening:
-        if settings.workers > 1:
-            supervisor = _Supervisor(config, listening, announce)
-            supervisor.run()
-            return EXIT_FAILED if supervisor.failed else 0
-        server = _Server(config, announce)
-        try:
-            server.run(sockets=[listening])
-        except SystemExit as end:
-            # uvicorn leaves this way when the application did not start, which was logged.
-            if end.code != STARTUP_FAILURE:
-                raise
-            return EXIT_FAILED
-        return 0
-
-
-class _Server(uvicorn.Server):
-    """A server in this process that says when it accepts, and that a signal ends with code 0."""
-
-    def __init__(self, config: uvicorn.Config, announce: Callable[[], None]) -> None:
-        super().__init__(config)
-        self._announce = announce
-
-    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        await super().startup(sockets)
-        self._announce()
-
-    @contextmanager
-    def capture_signals(self) -> Generator[None]:
-        # uvicorn's own raises the signal anew at the end, and the exit code would be the signal's.
-        for one in _ENDING_SIGNALS:
-            signal.signal(one, self.handle_exit)
-        yield
-
-
-class _Supervisor(Multiprocess):
-    """Worker processes on one socket; says when all of them accept."""
-
-    def __init__(
-        self, config: uvicorn.Config, listening: socket.socket, announce: Callable[[], None]
-    ) -> None:
-        super().__init__(config, [listening])
-        self._announce = announce
-        self._announced = False
-
-    def keep_subprocess_alive(self) -> None:
-        super().keep_subprocess_alive()
-        if self._announced or self.should_exit.is_set():
-            return
-        if all(process.is_ready(timeout=1) for process in self.processes):
-            self._announced = True
-            self._announce()
-
-    def terminate_all(self) -> None:
-        # No worker accepts any more: who connects now is to be refused, not left waiting.
-        for listening in self.sockets:
-            listening.close()
-        super().terminate_all()
-
-    @property
-    def failed(self) -> bool:
-        """A worker could not start, which ended them all."""
-        return any(process.exitcode == STARTUP_FAILURE for process in self.processes)
-
-
-def serving_app() -> ASGIApp:
-    """The application as a served process runs it, with the settings of its environment."""
-    # Imported here: the supervisor and `--version` have no use for the whole service.
-    from runlease_service.app import create_app  # noqa: PLC0415
-
-    settings = load_settings()
-    configure_logging(settings)
-    BoundedProtocol.head_wait_s_max = settings.body_wait_ms_max / 1000
-    _end_with_the_supervisor()
-    return _Served(create_app(settings))
-
-
-class _Served:
-    """The application, with what a process needs around its start. Requests pass untouched."""
-
-    def __init__(self, app: ASGIApp) -> None:
-        self._app = app
-
-    def __call__(self, scope: Scope, receive: Receive, send: Send) -> Awaitable[None]:
-        if scope["type"] == "lifespan":
-            return self._lifespan(scope, receive, send)
-        return self._app(scope, receive, send)
-
-    async def _lifespan(self, scope: Scope, receive: Receive, send: Send) -> None:
-        async def send_without_traceback(message: Message) -> None:
-            if message["type"] == "lifespan.startup.complete":
-                _settle_garbage_collector()
-            # Starlette puts a traceback into its message; what failed is logged below, once.
-            await send({"type": message["type"]})
-
-        try:
-            await self._app(scope, receive, send_without_traceback)
-        except DatabaseSetupError as error:
-            log.error(str(error))  # noqa: TRY400 - the operator can mend this without a traceback
-            raise
-        except Exception:
-            log.exception("the service failed while it started or stopped")
-            raise
-
-
-def _settle_garbage_collector() -> None:
-    # For the operator: what was made during the start lives as long as the process, so it is
-    # taken out of the collector's sight (freeze), and shared pages stay shared. A request leaves
-    # few cycles behind; with Python's usual thresholds the collector would search through all
-    # live objects in the middle of requests, to be seen in the slowest of them. The price is
-    # some memory that is given back later.
-    gc.collect()
-    gc.freeze()
-    gc.set_threshold(*_GARBAGE_THRESHOLDS)
-
-
-def _end_with_the_supervisor() -> None:
-    # A worker whose supervisor was killed would keep the port and the database for ever.
-    supervisor = multiprocessing.parent_process()
-    if supervisor is None:
-        return
-
-    def wait() -> None:
-        supervisor.join()
-        os.kill(os.getpid(), signal.SIGTERM)
-
-    threading.Thread(target=wait, name="runlease-supervisor", daemon=True).start()
 
 
 if __name__ == "__main__":

@@ -17,11 +17,13 @@ from typing import Final
 from tests.chaos.history import (
     FENCED,
     GRANTS,
+    LEASES,
     NOT_SENT,
     READS,
     TERMINAL,
     UNAVAILABLE,
     Call,
+    Cut,
     Event,
     canonical,
 )
@@ -30,6 +32,8 @@ CLOCK_S: Final = 0.001
 """Instants are cut to whole milliseconds, so a lease may end this much early."""
 UNKNOWN_S: Final = 15.0
 """How long after a lost answer its command may still be carried out."""
+CUT_S: Final = 0.5
+"""How long after it was ordered a cut may still hit a command."""
 GRANTS_COMPARED: Final = 8
 """With how many of the grants that follow it a grant is compared."""
 SHOWN_MAX: Final = 20
@@ -68,11 +72,13 @@ def violations(
     snapshots: Sequence[Snapshot] = (),
     *,
     tokens_only: Callable[[str], bool] = lambda _: False,
+    cuts: Collection[Cut] = (),
 ) -> list[str]:
     """Everything that is wrong with a history and the files that it left."""
     by_run: dict[str, list[Event]] = defaultdict(list)
     for call in history:
-        by_run[call.run_id].append(Event(call))
+        met = [cut for cut in cuts if call.start < cut.end + CUT_S and cut.start < call.end]
+        by_run[call.run_id].append(Event(call, 0 if call.status == NOT_SENT else len(met)))
     found = unexpected_answers(event for events in by_run.values() for event in events)
     for run_id, events in sorted(by_run.items()):
         found += grants_that_repeat_a_token(events)
@@ -141,14 +147,18 @@ def _believed_until(events: Sequence[Event]) -> dict[int, float]:
     also make the lease shorter, and one whose answer was lost may have been the last."""
     last: dict[int, Event] = {}
     for event in events:
-        if event.done and event.call.ttl_ms and event.version >= _version(last.get(event.token)):
+        if event.done and _leases(event) and event.version >= _version(last.get(event.token)):
             last[event.token] = event
     until = {token: _end_of_lease(event) for token, event in last.items()}
     for event in events:
         token = event.call.token
-        if event.unknown and event.call.ttl_ms and token in until:
+        if event.unknown and _leases(event) and token in until:
             until[token] = min(until[token], _end_of_lease(event))
     return until
+
+
+def _leases(event: Event) -> bool:
+    return event.call.verb in LEASES
 
 
 def _end_of_lease(event: Event) -> float:
@@ -158,7 +168,9 @@ def _end_of_lease(event: Event) -> float:
 def _may_end_a_lease(event: Event) -> bool:
     if event.call.verb in READS | {"renew", "fence-checkpoint"}:
         return False
-    return event.unknown or (event.done and not (event.record or {}).get("lease"))
+    if event.unknown or event.cuts:
+        return True
+    return event.done and not (event.record or {}).get("lease")
 
 
 def _ended_between(held: Event, ender: Event, taken: Event) -> bool:
@@ -166,9 +178,9 @@ def _ended_between(held: Event, ender: Event, taken: Event) -> bool:
         return False
     if ender.call.verb in GRANTS and ender.call.owner != held.call.owner:
         return False  # a grant to a third ends nothing: it would have to be refused
-    if ender.done and ender.record:
+    if ender.done and ender.record and not ender.cuts:
         return held.version < ender.version < taken.version
-    return ender.call.end + UNKNOWN_S > held.call.start
+    return ender.call.end + (UNKNOWN_S if ender.unknown else 0) > held.call.start
 
 
 def versions_that_differ(events: Sequence[Event]) -> list[str]:
@@ -246,11 +258,11 @@ def lost_writes(run_id: str, events: Sequence[Event], snapshots: Sequence[Snapsh
             found.append(f"{run_id}: version {max(acknowledged)} was acknowledged, {version} kept")
             continue
         open_then = sum(
-            event.call.verb not in READS
+            (event.unknown or event.call.end > snapshot.at) + event.cuts
+            for event in events
+            if event.call.verb not in READS
             and event.call.status != NOT_SENT
             and event.call.start < snapshot.at
-            and (event.unknown or event.call.end > snapshot.at)
-            for event in events
         )
         if version - len(acknowledged) > open_then:
             found.append(

@@ -18,6 +18,7 @@ UNAVAILABLE: Final = 503
 
 TERMINAL: Final = frozenset({"completed", "failed", "cancelled"})
 GRANTS: Final = frozenset({"acquire"})
+LEASES: Final = frozenset({"acquire", "renew", "fence-checkpoint"})
 FENCED: Final = frozenset({"renew", "fence-checkpoint", "transition"})
 READS: Final = frozenset({"get", "stored"})
 
@@ -40,11 +41,22 @@ class Call(NamedTuple):
 History = list[Call]
 
 
+class Cut(NamedTuple):
+    """When all connections to the database were cut. Of what was in flight then, a service does
+    not know the outcome, and carries it out once more."""
+
+    start: float
+    end: float
+
+
 @dataclass(frozen=True)
 class Event:
     """A call with its answer read."""
 
     call: Call
+    cuts: int = 0
+    """How many cuts it may have met: beside what was answered, it may have been carried out as
+    often."""
 
     @cached_property
     def answer(self) -> Mapping[str, Any]:

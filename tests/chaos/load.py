@@ -8,6 +8,7 @@ cannot be repeated, only judged.
 from __future__ import annotations
 
 import json
+import math
 import multiprocessing
 import random
 import socket
@@ -21,7 +22,7 @@ from multiprocessing.connection import Connection
 from multiprocessing.process import BaseProcess
 from typing import Any, Final
 
-from tests.chaos.history import NOT_SENT, UNANSWERED, Call, History
+from tests.chaos.history import NOT_SENT, UNANSWERED, UNAVAILABLE, Call, History
 from tests.chaos.server import HOST, wait_until
 
 ANSWER_S_MAX: Final = 60.0
@@ -34,7 +35,8 @@ DELETED_PREFIX: Final = "deleted/"
 
 @dataclass(frozen=True)
 class Plan:
-    """What one load process does. Worker threads alternate between the ports."""
+    """What one load process does. Its threads are spread over the ports; those that roam send each
+    request to the next port, and an acquire whose answer was lost once more."""
 
     ports: tuple[int, ...]
     threads: int
@@ -43,20 +45,25 @@ class Plan:
     ttl_ms: tuple[int, int] = (200, 500)
     operators_every: int = 10
     deletes: bool = False
+    roams: bool = False
+    answer_s_max: float = ANSWER_S_MAX
 
 
 class _Client:
     """HTTP/1.1 on one kept connection."""
 
-    def __init__(self, port: int) -> None:
+    def __init__(self, port: int, answer_s_max: float) -> None:
         self._port = port
+        self._answer_s_max = answer_s_max
         self._socket: socket.socket | None = None
 
-    def call(self, method: str, path: str, body: object) -> tuple[int, bool, bytes]:
+    def call(self, method: str, path: str, body: object, key: str) -> tuple[int, bool, bytes]:
         """Status, whether it has Retry-After, body; or NOT_SENT, or UNANSWERED."""
         if self._socket is None:
             try:
-                self._socket = socket.create_connection((HOST, self._port), ANSWER_S_MAX)
+                self._socket = socket.create_connection(
+                    (HOST, self._port), self._answer_s_max
+                )
             except OSError:
                 return NOT_SENT, False, b""
             self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
@@ -64,6 +71,8 @@ class _Client:
         head = f"{method} {path} HTTP/1.1\r\nHost: {HOST}:{self._port}\r\n"
         if content:
             head += f"Content-Type: application/json\r\nContent-Length: {len(content)}\r\n"
+        if key:
+            head += f'Idempotency-Key: "{key}"\r\n'
         try:
             self._socket.sendall(head.encode() + b"\r\n" + content)
             return self._read()
@@ -100,7 +109,7 @@ class _Client:
 
 
 class _Actor:
-    """What workers and operators share: the client, the history, and which run is current.
+    """What workers and operators share: the clients, the history, and which run is current.
 
     A finished run stays finished, so a slot then goes on to its next run; each thread finds out
     by itself."""
@@ -109,7 +118,8 @@ class _Actor:
         self.plan = plan
         self.random = random.Random(plan.seed * 1000 + number)
         self.owner = f"w{plan.seed}-{number}"
-        self.client = _Client(plan.ports[number % len(plan.ports)])
+        self.clients = [_Client(port, plan.answer_s_max) for port in plan.ports]
+        self.turn = number
         self.history: History = []
         self.counted = counted
         self.generation = [0] * plan.slots
@@ -121,15 +131,27 @@ class _Actor:
         return f"run/{slot}/{self.generation[slot]}"
 
     def call(
-        self, run_id: str, verb: str, body: dict[str, Any] | None = None, *, owner: str = ""
+        self,
+        run_id: str,
+        verb: str,
+        body: dict[str, Any] | None = None,
+        *,
+        owner: str = "",
+        key: str = "",
+        since: float | None = None,
     ) -> dict[str, Any]:
         method, path = "POST", f"/v1/runs/{run_id}/{verb}"
         if verb in ("get", "delete"):
             method, path = verb.upper(), f"/v1/runs/{run_id}"
             path += "?force=true" if verb == "delete" else ""
         sent = body or {}
+        self.turn += self.plan.roams
+        client = self.clients[self.turn % len(self.clients)]
         start = time.monotonic()
-        status, retry_after, answer = self.client.call(method, path, body)
+        # A lease counts from when it was asked for first.
+        asked_s_ago = 0.0 if since is None else start - since
+        ttl_ms = max(sent.get("leaseTtlMs", 0) - math.ceil(asked_s_ago * 1000), 0)
+        status, retry_after, answer = client.call(method, path, body, key)
         end = time.monotonic()
         self.history.append(
             Call(
@@ -137,7 +159,7 @@ class _Actor:
                 verb,
                 owner,
                 sent.get("fencingToken"),
-                sent.get("leaseTtlMs", 0),
+                ttl_ms,
                 start,
                 end,
                 status,
@@ -198,7 +220,12 @@ class _Worker(_Actor):
         run_id = self.run_id()
         labels = {"slot": run_id.rsplit("/", 1)[0], "by": self.owner}
         body = {"owner": self.owner, "leaseTtlMs": self._ttl_ms(), "labels": labels}
-        record = self.call(run_id, "acquire", body, owner=self.owner)
+        key, since = "", time.monotonic()
+        if self.plan.roams:
+            key = f"{self.owner}/{len(self.history)}"
+        record = self.call(run_id, "acquire", body, owner=self.owner, key=key)
+        if self.plan.roams and self.history[-1].status in (UNANSWERED, UNAVAILABLE):
+            record = self.call(run_id, "acquire", body, owner=self.owner, key=key, since=since)
         if record:
             self.held = run_id, record["fencingToken"]
 
@@ -255,7 +282,8 @@ def _process(plan: Plan, stopping: Any, counted: Any, results: Connection) -> No
     def act(actor: _Actor) -> None:
         while not stopping.is_set():
             actor.step()
-        actor.client.close()
+        for client in actor.clients:
+            client.close()
 
     threads = [threading.Thread(target=act, args=(actor,)) for actor in actors]
     for thread in threads:
@@ -327,7 +355,14 @@ def load(plan: Plan, processes: int) -> Iterator[Load]:
     """The plan's threads in so many processes, each with a seed of its own."""
     seed = random.randrange(1_000_000)
     print(f"load seed {seed}")
-    running = Load([replace(plan, seed=seed + number) for number in range(processes)])
+    with loads([replace(plan, seed=seed + number) for number in range(processes)]) as running:
+        yield running
+
+
+@contextmanager
+def loads(plans: Sequence[Plan]) -> Iterator[Load]:
+    """One process for each plan."""
+    running = Load(plans)
     try:
         yield running
     finally:

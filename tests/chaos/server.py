@@ -9,6 +9,7 @@ from __future__ import annotations
 import http.client
 import os
 import random
+import signal
 import socket
 import subprocess
 import sys
@@ -70,7 +71,7 @@ def get(port: int, path: str, *, s_max: float = 10.0) -> tuple[int, dict[str, st
 class ServedProcess:
     """One service on one port, over as many processes as it takes."""
 
-    database: Path
+    database_url: str
     folder: Path
     arguments: tuple[str, ...] = ()
     settings: dict[str, object] = field(default_factory=dict)
@@ -84,6 +85,10 @@ class ServedProcess:
 
     def start(self) -> None:
         """Start it, and return when it is ready."""
+        self.launch()
+        self.wait()
+
+    def launch(self) -> None:
         settings = {"log_level": "warning"} | self.settings
         environment = {
             name: value for name, value in os.environ.items() if not name.startswith("RUNLEASE_")
@@ -91,11 +96,14 @@ class ServedProcess:
         command = [sys.executable, "-m", "runlease_service.cli", "serve", "--port", str(self.port)]
         with self.log.open("ab") as log:
             self.process = subprocess.Popen(
-                [*command, "--database", f"sqlite:///{self.database}", *self.arguments],
+                [*command, "--database", self.database_url, *self.arguments],
                 env=environment | self.environment,
                 stdout=log,
                 stderr=subprocess.STDOUT,
             )
+
+    def wait(self) -> None:
+        """Return when it is ready."""
         wait_until(self._is_ready, "the service is ready", s_max=READY_S_MAX)
 
     def _is_ready(self) -> bool:
@@ -112,6 +120,16 @@ class ServedProcess:
         self.process.kill()
         self.process.wait(END_S_MAX)
 
+    @contextmanager
+    def paused(self) -> Iterator[None]:
+        """SIGSTOP, then SIGCONT."""
+        assert self.process is not None
+        self.process.send_signal(signal.SIGSTOP)
+        try:
+            yield
+        finally:
+            self.process.send_signal(signal.SIGCONT)
+
     def terminate(self) -> int:
         """SIGTERM; returns the exit code."""
         assert self.process is not None
@@ -126,11 +144,20 @@ def serving(
     environment: dict[str, str] | None = None,
     **settings: object,
 ) -> Iterator[ServedProcess]:
-    """A ready service; whatever is left of it in the end is ended, and what it said is shown."""
-    served = ServedProcess(database, database.parent, arguments, settings, environment or {})
-    try:
+    """A ready service on a file."""
+    served = ServedProcess(
+        f"sqlite:///{database}", database.parent, arguments, settings, environment or {}
+    )
+    with ended(served):
         served.start()
         yield served
+
+
+@contextmanager
+def ended(served: ServedProcess) -> Iterator[None]:
+    """Whatever is left of a service in the end is ended, and what it said is shown."""
+    try:
+        yield
     finally:
         if served.process is not None and served.process.poll() is None:
             served.process.terminate()

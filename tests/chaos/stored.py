@@ -1,6 +1,7 @@
-"""What lies in a SQLite file, read from a copy, with nothing of the service running on it.
+"""What lies in a database: a SQLite file, read from a copy, with nothing of the service running on
+it, or PostgreSQL.
 
-The copy is made of the file and its write-ahead log as a crash left them, so that looking changes
+The file's copy is made of the file and its write-ahead log as a crash left them, so that looking changes
 nothing that the next start will find.
 """
 
@@ -17,6 +18,7 @@ from runlease_core.errors import RunIntegrityError
 from runlease_core.record import RunRecord
 from runlease_service.database.schema import COLUMNS, label_rows, state_from_row
 from tests.chaos.checker import Snapshot
+from tests.postgres_server import run_sql
 
 
 def read_file(path: Path) -> tuple[Snapshot, list[str]]:
@@ -39,6 +41,14 @@ def read_file(path: Path) -> tuple[Snapshot, list[str]]:
         rows = connection.execute(f"SELECT {', '.join(COLUMNS)} FROM runs").fetchall()  # noqa: S608 (our columns)
         labels = set(connection.execute("SELECT run_id, label, created_at FROM run_labels"))
     return _read(at, rows, labels, found)
+
+
+def read_postgres(url: str) -> tuple[Snapshot, list[str]]:
+    """The same for PostgreSQL, when nobody writes any more."""
+    at = time.monotonic()
+    rows = run_sql(url, f"SELECT {', '.join(COLUMNS)} FROM runs")  # noqa: S608 (our columns)
+    labels = run_sql(url, "SELECT run_id, label, created_at FROM run_labels")
+    return _read(at, rows, {(run_id, label, at) for run_id, label, at in labels}, [])
 
 
 def _read(
