@@ -82,6 +82,7 @@ def violations(
     found = unexpected_answers(event for events in by_run.values() for event in events)
     for run_id, events in sorted(by_run.items()):
         found += grants_that_repeat_a_token(events)
+        found += grants_of_others(events)
         found += leases_that_overlap(events)
         found += lost_tokens(run_id, events, snapshots)
         if not tokens_only(run_id):
@@ -119,6 +120,17 @@ def grants_that_repeat_a_token(events: Sequence[Event]) -> list[str]:
         f"a later grant has no higher token: {event} after {before}"
         for event, before in _with_highest_before(grants, grants, _token)
         if event.token <= before.token
+    ]
+
+
+def grants_of_others(events: Iterable[Event]) -> list[str]:
+    """Whoever is granted a run is who asked."""
+    return [
+        f"a grant of somebody else's lease: {event}"
+        for event in events
+        if event.done
+        and event.call.verb in GRANTS
+        and (event.record or {}).get("lease", {}).get("owner") != event.call.owner
     ]
 
 
@@ -320,7 +332,7 @@ def _version(event: Event | None) -> int:
 
 
 def _always_writes(event: Event) -> bool:
-    return event.done and event.call.verb in GRANTS | {"renew", "fence-checkpoint"}
+    return event.done and event.call.verb in LEASES and not event.call.again
 
 
 def _is_write(event: Event) -> bool:

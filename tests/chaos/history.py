@@ -36,6 +36,9 @@ class Call(NamedTuple):
     status: int
     retry_after: bool
     body: bytes
+    again: bool = False
+    """An acquire under the key of one whose answer was lost: what it answers may be what that one
+    wrote."""
 
 
 History = list[Call]

@@ -61,9 +61,7 @@ class _Client:
         """Status, whether it has Retry-After, body; or NOT_SENT, or UNANSWERED."""
         if self._socket is None:
             try:
-                self._socket = socket.create_connection(
-                    (HOST, self._port), self._answer_s_max
-                )
+                self._socket = socket.create_connection((HOST, self._port), self._answer_s_max)
             except OSError:
                 return NOT_SENT, False, b""
             self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
@@ -165,6 +163,7 @@ class _Actor:
                 status,
                 retry_after,
                 answer,
+                again=since is not None,
             )
         )
         if status in (NOT_SENT, UNANSWERED):

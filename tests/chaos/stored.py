@@ -1,7 +1,7 @@
 """What lies in a database: a SQLite file, read from a copy, with nothing of the service running on
 it, or PostgreSQL.
 
-The file's copy is made of the file and its write-ahead log as a crash left them, so that looking changes
+The file's copy is made of it and its write-ahead log as a crash left them, so that looking changes
 nothing that the next start will find.
 """
 
@@ -48,7 +48,7 @@ def read_postgres(url: str) -> tuple[Snapshot, list[str]]:
     at = time.monotonic()
     rows = run_sql(url, f"SELECT {', '.join(COLUMNS)} FROM runs")  # noqa: S608 (our columns)
     labels = run_sql(url, "SELECT run_id, label, created_at FROM run_labels")
-    return _read(at, rows, {(run_id, label, at) for run_id, label, at in labels}, [])
+    return _read(at, [tuple(row) for row in rows], {tuple(row) for row in labels}, [])
 
 
 def _read(

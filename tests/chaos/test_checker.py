@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any, Final
 
 import pytest
 
 from tests.chaos.checker import Snapshot, counts, summary, violations
-from tests.chaos.history import NOT_SENT, UNANSWERED, Call, History
+from tests.chaos.history import NOT_SENT, UNANSWERED, Call, Cut, History
 
 TTL_MS: Final = 500
 
@@ -257,6 +258,22 @@ def test_a_wrong_file_is_found(words: str, history: History, kept: Snapshot) -> 
     assert any(words in one for one in found), found
 
 
+AGAIN: Final[History] = [
+    call("acquire", 0.0, owner="b", status=UNANSWERED),
+    call("acquire", 0.1, refusal("RUN_LEASE_HELD", record(1, 1, "b")), owner="c", status=409),
+    call("acquire", 0.2, record(1, 1, "b"), owner="b")._replace(again=True),
+]
+
+
+def test_an_acquire_that_is_sent_again_may_answer_what_the_first_one_wrote() -> None:
+    kept = snapshot(1.0, x=record(1, 1, "b"))
+
+    assert violations(AGAIN, [kept]) == []
+    for wrong in (AGAIN[2]._replace(again=False), AGAIN[2]._replace(owner="a")):
+        assert len(violations([*AGAIN[:2], wrong], [kept])) == 1
+    assert violations([*AGAIN, AGAIN[2]], [kept])
+
+
 ENDED: Final[dict[str, Call]] = {
     "a revoke": call("revoke", 0.1, record(2, 2, ""), owner=""),
     "a cancel whose answer was lost": call("cancel", 0.1, owner="", status=UNANSWERED),
@@ -283,6 +300,53 @@ def test_a_grant_of_ones_own_takes_the_place_of_the_one_before() -> None:
     taken = call("acquire", 0.3, record(3, 3, "b"), owner="b")
 
     assert violations([ACQUIRED, again, taken]) == []
+
+
+CUT: Final = Cut(0.12, 0.13)
+DONE_TWICE: Final[dict[str, tuple[str, History, dict[str, Any]]]] = {
+    "a renewal": (
+        "2 writes were acknowledged and 0 were open",
+        [ACQUIRED, call("renew", 0.1, record(3, 1), token=1, end=0.2)],
+        record(3, 1),
+    ),
+    "a revoke that hit the next lease as well": (
+        "two live leases",
+        [
+            ACQUIRED,
+            call("revoke", 0.1, record(4, 4, ""), owner="", end=0.3),
+            call("acquire", 0.15, record(3, 3, "b"), owner="b", end=0.25),
+        ],
+        record(4, 4, ""),
+    ),
+    "a release that was done and then refused": (
+        "two live leases",
+        [
+            ACQUIRED,
+            call(
+                "transition",
+                0.1,
+                refusal("RUN_LEASE_LOST", record(3, 2, "b")),
+                token=1,
+                status=409,
+                end=0.3,
+            ),
+            call("acquire", 0.15, record(3, 2, "b"), owner="b", end=0.25),
+        ],
+        record(3, 2, "b"),
+    ),
+}
+
+
+@pytest.mark.parametrize(("words", "history", "last"), DONE_TWICE.values(), ids=DONE_TWICE)
+def test_what_a_cut_met_may_have_been_done_twice(
+    words: str, history: History, last: dict[str, Any]
+) -> None:
+    kept = snapshot(1.0, x=last)
+
+    assert violations(history, [kept], cuts=[CUT]) == []
+    assert any(words in one for one in violations(history, [kept]))
+    late = [one._replace(start=one.start + 9, end=one.end + 9) for one in history]
+    assert any(words in one for one in violations(late, [replace(kept, at=10.0)], cuts=[CUT]))
 
 
 ONLY_TOKENS: Final[list[tuple[Callable[[str], bool], int]]] = [

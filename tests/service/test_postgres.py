@@ -6,7 +6,7 @@ import asyncio
 import random
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Coroutine, Iterator
 from contextlib import suppress
 from typing import Any, Final
 
@@ -58,7 +58,9 @@ def expires_ms(record: dict[str, Any]) -> int:
     return ms_from_instant(parse_instant(record["lease"]["expiresAt"]))
 
 
-async def held_for(session: Session, *requests: Any) -> list[httpx.Response]:  # noqa: ANN401
+async def held_for(
+    session: Session, *requests: Coroutine[Any, Any, httpx.Response]
+) -> list[httpx.Response]:
     """The answers to what was asked while the session went on to hold its rows."""
     waiting = [asyncio.ensure_future(request) for request in requests]
     done, _ = await asyncio.wait(waiting, timeout=HOLD_S, return_when=asyncio.FIRST_COMPLETED)
@@ -116,7 +118,7 @@ async def test_the_rest_of_a_batch_does_not_wait_for_a_row_that_is_held(
         hold(held, "run-7")
         stuck = asyncio.create_task(api.renew("run-7", 1))
 
-        waits = []
+        waits: list[float] = []
         for _ in range(10):
             start = time.monotonic()
             answers = await asyncio.gather(
@@ -191,11 +193,7 @@ async def test_a_database_with_another_isolation_level_is_served_alike(
         leases = [{"runId": run_id, "fencingToken": tokens[run_id]} for run_id in run_ids]
 
         answers = await asyncio.gather(
-            *(
-                api.renew(run_ids[number % 20], 1)
-                for number in range(100)
-                for api in (one, two)
-            ),
+            *(api.renew(run_ids[number % 20], 1) for number in range(100) for api in (one, two)),
             *(one.renew_all(leases) for _ in range(20)),
             *(two.renew_all(leases[::-1]) for _ in range(20)),
         )

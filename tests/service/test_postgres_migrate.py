@@ -1,4 +1,4 @@
-"""Migrations: made once however many try, whole or not at all, and the same tables as the code's."""
+"""Migrations: made once however many try, whole or not at all; the same tables as the code's."""
 
 from __future__ import annotations
 
@@ -10,10 +10,11 @@ import re
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from typing import Any, Final
 
 import httpx
@@ -81,11 +82,16 @@ class Served:
         assert process.stdout is not None
         self.process = process
         self._lines: list[str] = []
-        for line in process.stdout:
-            self._lines.append(line)
-            if found := re.search(r"listening on (http://[0-9.:]+)", line):
-                self.url = found[1]
-                return
+        deadline = threading.Timer(START_S_MAX, process.kill)
+        deadline.start()
+        try:
+            for line in process.stdout:
+                self._lines.append(line)
+                if "listening" in line and (found := re.search(r"http://[0-9.:]+", line)):
+                    self.url = found[0]
+                    return
+        finally:
+            deadline.cancel()
         raise AssertionError("".join(self._lines))
 
     def ready(self) -> int:
@@ -203,22 +209,20 @@ def test_no_index_holds_a_column_that_a_renewal_changes() -> None:
 
 def test_four_migrations_and_four_replicas_start_at_once_on_an_empty_database(empty: str) -> None:
     start = time.monotonic()
-    with ThreadPoolExecutor(2 * AT_ONCE) as threads:
+    with ExitStack() as stack, ThreadPoolExecutor(2 * AT_ONCE) as threads:
         migrating = [threads.submit(run_migrate, empty) for _ in range(AT_ONCE)]
-        replicas = [threads.submit(serving(empty).__enter__) for _ in range(AT_ONCE)]
+        starting = [threads.submit(stack.enter_context, serving(empty)) for _ in range(AT_ONCE)]
         migrated = [one.result() for one in migrating]
-        served = [one.result() for one in replicas]
-    try:
+        replicas = [one.result() for one in starting]
+
         assert [one.returncode for one in migrated] == [0] * AT_ONCE, migrated
         lines = sorted(one.stdout for one in migrated)
         went = f"the schema went from nothing to {SCHEMA_REVISION}\n"
         assert lines.count(went) == 1, lines
         assert lines.count(f"the schema is at {SCHEMA_REVISION} already\n") == AT_ONCE - 1
-        for replica in served:
-            wait_until(lambda one=replica: one.ready() == 200, "ready", s_max=START_S_MAX)  # type: ignore[misc]
+        wait_until(lambda: all(one.ready() == 200 for one in replicas), "ready", s_max=START_S_MAX)
         print(f"all ready {time.monotonic() - start:.1f} s after the start of eight processes")
-    finally:
-        for replica in served:
+        for replica in replicas:
             replica.end()
 
 
@@ -322,11 +326,11 @@ async def test_on_another_schema_it_is_not_ready_and_says_what_to_run(
         )
     with serving(empty) as served:
         assert served.ready() == 503
-        with httpx.Client(base_url=served.url, trust_env=False) as http:
-            answer = http.post("/v1/runs/x/acquire", json={"owner": "a"})
+        async with httpx.AsyncClient(base_url=served.url, trust_env=False) as http:
+            answer = await http.post("/v1/runs/x/acquire", json={"owner": "a"})
             refused(answer, 503, "UNAVAILABLE")
             assert answer.headers["retry-after"] == "1"
-            assert http.get("/healthz").status_code == 200
+            assert (await http.get("/healthz")).status_code == 200
         said = [line for line in served.end() if advice in json.dumps(line)]
 
     assert len(said) == 1, said

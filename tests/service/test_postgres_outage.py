@@ -6,7 +6,7 @@ import asyncio
 import signal
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from statistics import median
 from typing import Final
 
@@ -57,15 +57,16 @@ async def is_renewed(api: Api, run_id: str) -> bool:
 async def measure_away(api: Api, run_id: str) -> float:
     """Everything is refused in the same way; the median time that it took, in seconds."""
     waits = []
+    requests: tuple[Callable[[], Awaitable[httpx.Response]], ...] = (
+        lambda: api.renew(run_id, 1),
+        lambda: api.acquire("other"),
+        lambda: api.get(run_id),
+        api.page,
+    )
     for _ in range(20):
-        for request in (
-            lambda: api.renew(run_id, 1),
-            lambda: api.acquire("other"),
-            lambda: api.get(run_id),
-            lambda: api.page(),
-        ):
+        for request in requests:
             start = time.monotonic()
-            answer: httpx.Response = await request()
+            answer = await request()
             waits.append(time.monotonic() - start)
             is_unavailable(answer)
         batch = await api.renew_all([{"runId": run_id, "fencingToken": 1}])

@@ -383,7 +383,7 @@ async def test_a_request_id_unfit_for_a_log_is_replaced(client: Api, given: byte
 async def test_a_full_queue_is_503_at_once_and_refuses_no_more_than_it_must(
     make_app: AppMaker, make_client: ClientMaker, database: OwnDatabase
 ) -> None:
-    bounds = {"queue_depth_max": 3, "batch_leases_max": 3}
+    bounds: dict[str, Any] = {"queue_depth_max": 3, "batch_leases_max": 3}
     client = make_client(make_app(**bounds, database_wait_ms_max=20_000, database_lanes=1))
     record_of(await client.acquire("x"), 201)
     with database.locked():

@@ -11,6 +11,7 @@ from __future__ import annotations
 import asyncio
 from typing import Final
 
+from alembic.migration import MigrationContext
 from sqlalchemy import Connection, text
 from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.ext.asyncio import create_async_engine
@@ -86,9 +87,9 @@ async def _migrate(url: str, *, pooled: bool) -> str:
 
 
 def _upgrade(connection: Connection) -> str | None:
-    found: str | None = None
-    if connection.execute(text("SELECT to_regclass('alembic_version')")).scalar() is not None:
-        found = connection.execute(text("SELECT version_num FROM alembic_version")).scalar()
+    # Not by `to_regclass`: in a transaction that has waited for the lock it may still answer from
+    # before the wait.
+    found = MigrationContext.configure(connection).get_current_revision()
     if found == SCHEMA_REVISION:
         return found
     if found is not None and found not in migrations.revisions():
