@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from runlease_core.commands import Fenced
 from runlease_core.errors import Code
@@ -12,8 +12,7 @@ from runlease_core.record import Lease, RunRecord, Tombstone
 State = RunRecord | Tombstone | None
 
 
-@dataclass(frozen=True, slots=True)
-class Refused:
+class Refused(NamedTuple):
     """A rule said no. `record` is the one it was judged against, if there is one."""
 
     code: Code
@@ -21,15 +20,13 @@ class Refused:
     record: RunRecord | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Converged:
+class Converged(NamedTuple):
     """The command's effect is already there: answer with this record, write nothing."""
 
     record: RunRecord | None
 
 
-@dataclass(frozen=True, slots=True)
-class Write:
+class Write(NamedTuple):
     """Store `next` in place of the state that was judged.
 
     `created` marks a run that did not exist. With `refusal` the write stands and the caller is

@@ -34,6 +34,10 @@ from runlease_core.lifecycle import TERMINAL, RunStatus
 SCHEMA: Final = 1
 
 _quote: Final = json.encoder.encode_basestring
+_MOVING: Final = frozenset(
+    {"status", "attempt", "fencing_token", "lease", "checkpoint_ref", "outcome", "suspension"}
+)
+"""What a write may change, besides `version` and `updated_at`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,12 +136,19 @@ class RunRecord:
         if type(self.schema) is not int or self.schema != SCHEMA:
             raise malformed("schema", f"must be {SCHEMA}")
         check_run_id(self.run_id)
+        check_instant(self.created_at, "createdAt")
+        if self.labels is not NO_LABELS:
+            object.__setattr__(self, "labels", check_labels(self.labels))
+        if self.max_attempts is not None:
+            check_counter(self.max_attempts, "maxAttempts", least=1, most=MAX_ATTEMPTS_MAX)
+        self._check_moving()
+
+    def _check_moving(self) -> None:
         check_counter(self.version, "version", least=1)
         if not isinstance(self.status, RunStatus):
             raise malformed("status", "must be one of " + ", ".join(RunStatus))
         check_counter(self.attempt, "attempt", least=1)
         check_counter(self.fencing_token, "fencingToken")
-        check_instant(self.created_at, "createdAt")
         check_instant(self.updated_at, "updatedAt")
         if self.lease is not None and self.status is not RunStatus.RUNNING:
             raise malformed("lease", f"a {self.status} run holds no lease")
@@ -145,10 +156,6 @@ class RunRecord:
             raise malformed("outcome", f"a {self.status} run has no outcome yet")
         if self.suspension is not None and self.status in (RunStatus.QUEUED, RunStatus.RUNNING):
             raise malformed("suspension", f"a {self.status} run is not suspended")
-        if self.labels is not NO_LABELS:
-            object.__setattr__(self, "labels", check_labels(self.labels))
-        if self.max_attempts is not None:
-            check_counter(self.max_attempts, "maxAttempts", least=1, most=MAX_ATTEMPTS_MAX)
 
     def __reduce__(self) -> tuple[Any, ...]:
         # The read-only view over the labels is no value that pickle knows.
@@ -163,10 +170,13 @@ class RunRecord:
         )
 
     def written(self, now: datetime, **changes: Any) -> RunRecord:  # noqa: ANN401 (as replace takes them)
-        """The next record: the one place where `version` and `updatedAt` move."""
-        return RunRecord.of(
-            {**self.__dict__, "version": self.version + 1, "updated_at": now, **changes}
-        )
+        """The next record: the one place where `version` and `updatedAt` move. What a write cannot
+        change was checked when this record was made."""
+        assert changes.keys() <= _MOVING, "nothing else ever changes"
+        record = RunRecord.__new__(RunRecord)
+        record.__dict__.update(self.__dict__, version=self.version + 1, updated_at=now, **changes)
+        record._check_moving()  # noqa: SLF001 (our own)
+        return record
 
     @classmethod
     def of(cls, state: dict[str, Any]) -> RunRecord:

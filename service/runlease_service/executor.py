@@ -18,9 +18,8 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from datetime import datetime
-from typing import Final
+from typing import Final, NamedTuple
 
 import structlog
 
@@ -46,8 +45,7 @@ class OverloadedError(Exception):
     """The queue is full or the service is stopping; nothing was done. Send it again later."""
 
 
-@dataclass(frozen=True, slots=True)
-class Answer:
+class Answer(NamedTuple):
     """What was decided, and the instant by which it was judged."""
 
     decision: Decision

@@ -22,7 +22,7 @@ from runlease_core.decide import Write, decide
 from runlease_core.instant import instant_from_ms, ms_from_instant, parse_instant
 from runlease_core.record import RunRecord
 from runlease_service.database import clock as clock_module
-from runlease_service.database import sqlite
+from runlease_service.database import file_systems
 from runlease_service.database.base import Change, DatabaseSetupError, DatabaseUnavailableError
 from runlease_service.database.clock import HostClock
 from runlease_service.database.sqlite import SQLiteDatabase
@@ -369,7 +369,7 @@ async def test_a_network_file_system_is_refused(
         f"server:/x {mount} {kind} rw 0 0\n"
         f"tmpfs {mount}-not tmpfs rw 0 0\n"
     )
-    monkeypatch.setattr(sqlite, "MOUNTS", mounts)
+    monkeypatch.setattr(file_systems, "MOUNTS", mounts)
 
     told = await refusal(folder / "runs.db")
 
@@ -387,7 +387,7 @@ async def test_the_innermost_mount_decides_and_a_link_leads_to_it(
     mounts.write_text(
         f"/dev/root / ext4 rw 0 0\ns:/x {remote} nfs4 rw 0 0\n/dev/sdb {local} xfs rw 0 0\n"
     )
-    monkeypatch.setattr(sqlite, "MOUNTS", mounts)
+    monkeypatch.setattr(file_systems, "MOUNTS", mounts)
     (tmp_path / "link.db").symlink_to(remote / "runs.db")
 
     assert "network file system (nfs4)" in await refusal(tmp_path / "link.db")
@@ -399,7 +399,7 @@ async def test_the_innermost_mount_decides_and_a_link_leads_to_it(
 async def test_where_the_kernel_does_not_tell_nothing_is_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(sqlite, "MOUNTS", tmp_path / "absent")
+    monkeypatch.setattr(file_systems, "MOUNTS", tmp_path / "absent")
     database = SQLiteDatabase(tmp_path / "runs.db")
 
     await database.open()

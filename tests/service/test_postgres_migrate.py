@@ -27,7 +27,7 @@ from sqlalchemy.ext.asyncio import create_async_engine
 from runlease_service.database import migrations
 from runlease_service.database.migrate import ADVISORY_LOCK, migrate
 from runlease_service.database.schema import (
-    RENEWAL_COLUMNS,
+    FENCE_COLUMNS,
     SCHEMA_REVISION,
     metadata,
     run_labels,
@@ -201,7 +201,7 @@ def as_parts(text: str) -> list[str]:
 def test_no_index_holds_a_column_that_a_renewal_changes() -> None:
     for table in (runs, run_labels):
         for index in table.indexes:
-            assert not {column.name for column in index.columns} & set(RENEWAL_COLUMNS)
+            assert not {column.name for column in index.columns} & set(FENCE_COLUMNS)
 
 
 # Races.

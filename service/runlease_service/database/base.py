@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Literal, Protocol
+from typing import Literal, NamedTuple, Protocol
 
 from runlease_core.decide import State
 from runlease_core.lifecycle import RunStatus
@@ -43,8 +43,7 @@ class Corrupt:
     detail: str
 
 
-@dataclass(frozen=True, slots=True)
-class Change:
+class Change(NamedTuple):
     """One run's state before and after a batch."""
 
     before: State

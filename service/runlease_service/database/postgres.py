@@ -228,7 +228,7 @@ class PostgresDatabase:
             if run_id is None:
                 continue
             try:
-                states[run_id] = state_from_row(tuple(row)[1:])
+                states[run_id] = state_from_row(row[1:])
             except RunIntegrityError as error:
                 states[run_id] = Corrupt(error.detail)
         return states, self._now(now_ms)
@@ -245,22 +245,17 @@ class PostgresDatabase:
         """Write, noting which rows were. After each statement what it returned is committed."""
         rows = Rows.of(changes, now_ms)
         labels = statements.arrays("label", statements.LABEL_COLUMNS, rows.labels)
-        if rows.renewals:
-            renewals = statements.guarded(rows.renewals)
-            arrays = statements.arrays("new", statements.RENEW_COLUMNS, renewals)
-            statement = statements.RENEW_SKIPPING if careful else statements.RENEW
-            self._note(written, await link.fetch(statement, **arrays))
-            link.check_durable()
-        for updates, usual, skipping in (
-            (rows.updates, statements.UPDATE, statements.UPDATE_SKIPPING),
-            (rows.relabelled, statements.UPDATE_LABELLED, statements.UPDATE_LABELLED_SKIPPING),
+        for updates, forms in (
+            (rows.renewals, statements.RENEWS),
+            (rows.fences, statements.FENCES),
+            (rows.updates, statements.UPDATES),
+            (rows.relabelled, statements.LABELLED_UPDATES),
         ):
             if updates:
-                guarded = statements.guarded(updates)
-                arrays = statements.arrays("new", statements.UPDATE_COLUMNS, guarded)
+                arrays = statements.arrays("new", forms.columns, statements.guarded(updates))
                 if updates is rows.relabelled:
                     arrays |= labels
-                statement = skipping if careful else usual
+                statement = forms.skipping if careful else forms.usual
                 self._note(written, await link.fetch(statement, **arrays))
                 link.check_durable()
         if rows.inserts:

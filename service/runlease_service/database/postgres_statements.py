@@ -9,7 +9,7 @@ row that is not returned was changed by somebody else, and its commands are deci
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from sqlalchemy import (
     BigInteger,
@@ -30,7 +30,15 @@ from sqlalchemy.sql.dml import ReturningInsert, ReturningUpdate
 from sqlalchemy.types import TypeEngine
 
 from runlease_service.database.queries import select_run
-from runlease_service.database.schema import COLUMNS, RENEWAL_COLUMNS, Guard, Row, run_labels, runs
+from runlease_service.database.schema import (
+    COLUMNS,
+    FENCE_COLUMNS,
+    RENEWAL_COLUMNS,
+    Guard,
+    Row,
+    run_labels,
+    runs,
+)
 
 _GUARD_NAMES: Final = ("guard_run_id", "guard_version", "guard_token")
 
@@ -84,7 +92,7 @@ def arrays(
 
 
 def guarded(rows: Iterable[tuple[Row, Guard]]) -> Iterable[tuple[Any, ...]]:
-    """Rows with their guards, as UPDATE and RENEW take them."""
+    """Rows with their guards, as an `Update` takes them."""
     return ((*row, *guard) for row, guard in rows)
 
 
@@ -104,8 +112,6 @@ SELECT: Final = Statement(
     )
 )
 
-UPDATE_COLUMNS: Final = (*COLUMNS, *_GUARD_NAMES)
-RENEW_COLUMNS: Final = (*RENEWAL_COLUMNS, *_GUARD_NAMES)
 LABEL_COLUMNS: Final = ("run_id", "label", "created_at")
 
 
@@ -183,11 +189,25 @@ SELECT_NOW: Final = Statement(select(NOW_MS))
 SELECT_RUN: Final = Statement(select_run().add_columns(NOW_MS))
 INSERT: Final = Statement(_insert())
 INSERT_LABELLED: Final = Statement(_with_labels(_insert()))
-UPDATE: Final = Statement(_update(COLUMNS[1:], UPDATE_COLUMNS))
-UPDATE_LABELLED: Final = Statement(_with_labels(_update(COLUMNS[1:], UPDATE_COLUMNS)))
-RENEW: Final = Statement(_update(RENEWAL_COLUMNS, RENEW_COLUMNS))
-UPDATE_SKIPPING: Final = Statement(_update(COLUMNS[1:], UPDATE_COLUMNS, skip_locked=True))
-UPDATE_LABELLED_SKIPPING: Final = Statement(
-    _with_labels(_update(COLUMNS[1:], UPDATE_COLUMNS, skip_locked=True))
-)
-RENEW_SKIPPING: Final = Statement(_update(RENEWAL_COLUMNS, RENEW_COLUMNS, skip_locked=True))
+
+
+class Update(NamedTuple):
+    """A guarded write over rows that exist: what it takes, and its two forms."""
+
+    columns: Sequence[str]
+    usual: Statement
+    skipping: Statement
+
+
+def _forms(names: Sequence[str], *, labelled: bool = False) -> Update:
+    taken = (*names, *_GUARD_NAMES)
+    changed = [name for name in names if name != "run_id"]
+    writes = [_update(changed, taken, skip_locked=skip) for skip in (False, True)]
+    usual, skipping = [Statement(_with_labels(one) if labelled else one) for one in writes]
+    return Update(taken, usual, skipping)
+
+
+RENEWS: Final = _forms(RENEWAL_COLUMNS)
+FENCES: Final = _forms(FENCE_COLUMNS)
+UPDATES: Final = _forms(COLUMNS)
+LABELLED_UPDATES: Final = _forms(COLUMNS, labelled=True)

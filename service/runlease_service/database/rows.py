@@ -11,8 +11,9 @@ from runlease_service.database.base import Change
 from runlease_service.database.schema import (
     Guard,
     Row,
+    fence_from_record,
     guard_of,
-    is_renewal,
+    is_same_grant,
     label_rows,
     renewal_from_record,
     row_from_record,
@@ -22,7 +23,8 @@ from runlease_service.database.schema import (
 
 @dataclass(slots=True)
 class Rows:
-    """A batch's rows in run id order: whole rows as in COLUMNS, renewals as in RENEWAL_COLUMNS.
+    """A batch's rows in run id order: whole rows as in COLUMNS, renewals as in RENEWAL_COLUMNS,
+    fences as in FENCE_COLUMNS.
 
     In `relabelled` are the updates that change labels: the label rows of those runs go, before
     those in `labels` come.
@@ -32,6 +34,7 @@ class Rows:
     updates: list[tuple[Row, Guard]] = field(default_factory=list)
     relabelled: list[tuple[Row, Guard]] = field(default_factory=list)
     renewals: list[tuple[Row, Guard]] = field(default_factory=list)
+    fences: list[tuple[Row, Guard]] = field(default_factory=list)
     labels: list[tuple[str, str, int]] = field(default_factory=list)
 
     @classmethod
@@ -46,10 +49,14 @@ class Rows:
         if (
             isinstance(before, RunRecord)
             and isinstance(after, RunRecord)
-            and is_renewal(before, after)
+            and is_same_grant(before, after)
         ):
-            self.renewals.append((renewal_from_record(after), guard_of(before)))
-            return
+            if before.checkpoint_ref == after.checkpoint_ref:
+                self.renewals.append((renewal_from_record(after), guard_of(before)))
+                return
+            if after.checkpoint_ref is not None:
+                self.fences.append((fence_from_record(after), guard_of(before)))
+                return
         row = (
             row_from_tombstone(after, now_ms)
             if isinstance(after, Tombstone)

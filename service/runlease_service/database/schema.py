@@ -142,15 +142,12 @@ run_labels = Table(
 """One row a label, as `key=value`, for the list's filter; `runs.labels` is the record."""
 
 COLUMNS: Final = tuple(column.name for column in runs.columns)
-RENEWAL_COLUMNS: Final = (
-    "version",
-    "lease_acquired_at",
-    "lease_expires_at",
-    "lease_grant_key",
+RENEWAL_COLUMNS: Final = ("version", "lease_acquired_at", "lease_expires_at", "updated_at")
+FENCE_COLUMNS: Final = (
+    *RENEWAL_COLUMNS,
     "checkpoint_key",
     "checkpoint_snapshot_version",
     "checkpoint_saved_at",
-    "updated_at",
 )
 """What renew and fence-checkpoint change: none of it is in an index."""
 
@@ -213,26 +210,35 @@ def row_from_record(record: RunRecord) -> Row:
 
 def renewal_from_record(record: RunRecord) -> Row:
     """The record's part in RENEWAL_COLUMNS."""
-    lease, ref = record.lease, record.checkpoint_ref
+    lease = record.lease
     assert lease is not None, "only a held run is renewed"
     return (
         record.version,
         ms_from_instant(lease.acquired_at),
         ms_from_instant(lease.expires_at),
-        lease.grant_key,
-        ref.key if ref else None,
-        ref.snapshot_version if ref else None,
-        ms_from_instant(ref.saved_at) if ref else None,
         ms_from_instant(record.updated_at),
     )
 
 
-def is_renewal(before: RunRecord, after: RunRecord) -> bool:
-    """Whether only RENEWAL_COLUMNS differ: the same grant, still running."""
+def fence_from_record(record: RunRecord) -> Row:
+    """The record's part in FENCE_COLUMNS."""
+    ref = record.checkpoint_ref
+    assert ref is not None, "a fence has a checkpoint"
+    return (
+        *renewal_from_record(record),
+        ref.key,
+        ref.snapshot_version,
+        ms_from_instant(ref.saved_at),
+    )
+
+
+def is_same_grant(before: RunRecord, after: RunRecord) -> bool:
+    """Whether only FENCE_COLUMNS differ: the same grant, still running."""
     return (
         before.lease is not None
         and after.lease is not None
         and before.lease.owner == after.lease.owner
+        and before.lease.grant_key == after.lease.grant_key
         and before.fencing_token == after.fencing_token
         and before.attempt == after.attempt
         and before.labels == after.labels

@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import re
 import sqlite3
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -45,6 +44,7 @@ from runlease_service.database.base import (
     RunQuery,
 )
 from runlease_service.database.clock import Clock, DatabaseClock, GivenClock, HostClock
+from runlease_service.database.file_systems import refuse_network_file_system
 from runlease_service.database.queries import page_of, select_page, select_run
 from runlease_service.database.rows import Rows
 from runlease_service.database.schema import (
@@ -56,26 +56,6 @@ from runlease_service.database.schema import (
 T = TypeVar("T")
 log = structlog.get_logger()
 
-MOUNTS: Final = Path("/proc/self/mounts")
-_OCTAL: Final = re.compile(r"\\([0-7]{3})")
-"""How the kernel writes white space and backslashes in a mount point."""
-_NETWORK_FILE_SYSTEMS: Final = frozenset(
-    [
-        "9p",
-        "afs",
-        "ceph",
-        "cifs",
-        "fuse.glusterfs",
-        "fuse.sshfs",
-        "glusterfs",
-        "lustre",
-        "ncpfs",
-        "nfs",
-        "nfs4",
-        "smb3",
-        "smbfs",
-    ]
-)
 _PRAGMAS: Final = (
     "PRAGMA synchronous=FULL",
     "PRAGMA cache_size=-65536",
@@ -154,7 +134,7 @@ class SQLiteDatabase:
     # The writer thread.
 
     def _open(self) -> None:
-        _refuse_network_file_system(self._path)
+        refuse_network_file_system(self._path)
         try:
             self._set_up()
         except DatabaseSetupError:
@@ -276,10 +256,11 @@ class SQLiteDatabase:
     @staticmethod
     def _save(connection: sqlite3.Connection, changes: Mapping[str, Change], now_ms: int) -> None:
         rows = Rows.of(changes, now_ms)
-        updates = [*rows.updates, *rows.relabelled]
+        whole = [*rows.updates, *rows.relabelled]
         for statement, values in (
             (statements.INSERT_RUN, rows.inserts),
-            (statements.UPDATE_RUN, [(*row[1:], *guard) for row, guard in updates]),
+            (statements.UPDATE_RUN, [(*row[1:], *guard) for row, guard in whole]),
+            (statements.FENCE_RUN, [(*row, *guard) for row, guard in rows.fences]),
             (statements.RENEW_RUN, [(*row, *guard) for row, guard in rows.renewals]),
         ):
             if values and connection.executemany(statement, values).rowcount != len(values):
@@ -375,26 +356,3 @@ def _unavailable() -> Iterator[None]:
     except (sqlite3.Error, DBAPIError, PoolTimeoutError) as error:
         log.warning("database_unavailable", error=str(error))
         raise DatabaseUnavailableError("the database cannot answer now") from error
-
-
-def _refuse_network_file_system(path: Path) -> None:
-    """Where the kernel says what is mounted, refuse what cannot lock between hosts."""
-    if not path.parent.is_dir():
-        raise DatabaseSetupError(f"the folder {path.parent} does not exist; make it first")
-    try:
-        mounts = MOUNTS.read_text(encoding="utf-8", errors="surrogateescape")
-    except OSError:
-        return
-    folder = str(path.parent.resolve())
-    found, kind = "", ""
-    for line in mounts.splitlines():
-        _, mount, file_system, *_ = line.split(" ")
-        mount = _OCTAL.sub(lambda escape: chr(int(escape[1], 8)), mount)
-        inside = folder == mount or folder.startswith(mount.rstrip("/") + "/")
-        if inside and len(mount) >= len(found):
-            found, kind = mount, file_system
-    if kind in _NETWORK_FILE_SYSTEMS:
-        raise DatabaseSetupError(
-            f"{folder} is on a network file system ({kind}), whose locks SQLite cannot rely on; "
-            "put the file on a local disk or use PostgreSQL"
-        )

@@ -15,6 +15,7 @@ from sqlalchemy.sql import ClauseElement
 
 from runlease_service.database.schema import (
     COLUMNS,
+    FENCE_COLUMNS,
     RENEWAL_COLUMNS,
     run_labels,
     runs,
@@ -38,9 +39,17 @@ _GUARD = (
     runs.c.version == bindparam("version_read"),
     runs.c.fencing_token == bindparam("token_read"),
 )
+
+
+def _update(names: Sequence[str]) -> str:
+    # Values are bound by place: they come in the order of the names, not of the table.
+    return _sql(update(runs).ordered_values(*_values(names).items()).where(*_GUARD))
+
+
 INSERT_RUN: Final = _sql(insert(runs).values(_values(COLUMNS)))
-UPDATE_RUN: Final = _sql(update(runs).values(_values(COLUMNS[1:])).where(*_GUARD))
-RENEW_RUN: Final = _sql(update(runs).values(_values(RENEWAL_COLUMNS)).where(*_GUARD))
+UPDATE_RUN: Final = _update(COLUMNS[1:])
+FENCE_RUN: Final = _update(FENCE_COLUMNS)
+RENEW_RUN: Final = _update(RENEWAL_COLUMNS)
 INSERT_LABEL: Final = _sql(
     insert(run_labels).values(_values([column.name for column in run_labels.columns]))
 )
