@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from datetime import UTC, datetime
+from functools import lru_cache
 from types import MappingProxyType
 from typing import Final
 
@@ -53,12 +54,18 @@ def check_text(value: object, name: str, *, length_max: int, length_min: int = 1
     """A string of that many code points without control characters or lone surrogates."""
     if not isinstance(value, str):
         raise malformed(name, "must be a string")
-    if not length_min <= len(value) <= length_max:
-        raise malformed(name, f"must have {length_min} to {length_max} characters")
-    # What is printable holds neither, and that is the cheaper question.
-    if not value.isprintable() and _FORBIDDEN.search(value):
-        raise malformed(name, "must hold no control character and no lone surrogate")
+    if problem := _text_problem(value, length_min, length_max):
+        raise malformed(name, problem)
     return value
+
+
+def _text_problem(text: str, length_min: int, length_max: int) -> str | None:
+    if not length_min <= len(text) <= length_max:
+        return f"must have {length_min} to {length_max} characters"
+    # What is printable holds neither, and that is the cheaper question.
+    if not text.isprintable() and _FORBIDDEN.search(text):
+        return "must hold no control character and no lone surrogate"
+    return None
 
 
 def check_message(value: object, name: str) -> str:
@@ -74,20 +81,38 @@ def check_message(value: object, name: str) -> str:
 
 def check_run_id(value: object, name: str = "runId") -> str:
     """1 to 512 characters, no white space at its ends, no segment `.`, `..` or empty."""
-    run_id = check_text(value, name, length_max=RUN_ID_LENGTH_MAX)
+    if not isinstance(value, str):
+        raise malformed(name, "must be a string")
+    if problem := _run_id_problem(value):
+        raise malformed(name, problem)
+    return value
+
+
+@lru_cache(maxsize=4096)  # on its way through a command and a record, an id is asked for again
+def _run_id_problem(run_id: str) -> str | None:
+    if problem := _text_problem(run_id, 1, RUN_ID_LENGTH_MAX):
+        return problem
     if run_id[0].isspace() or run_id[-1].isspace():
-        raise malformed(name, "must not be blank, nor begin or end with white space")
+        return "must not be blank, nor begin or end with white space"
     if ("/" in run_id or run_id[0] == ".") and _DOT_SEGMENT.search(run_id):
-        raise malformed(name, "must hold no empty, '.' or '..' segment between its slashes")
-    return run_id
+        return "must hold no empty, '.' or '..' segment between its slashes"
+    return None
 
 
 def check_owner(value: object, name: str = "owner") -> str:
     """1 to 255 characters, not blank."""
-    owner = check_text(value, name, length_max=OWNER_LENGTH_MAX)
-    if owner.isspace():
-        raise malformed(name, "must not be blank")
-    return owner
+    if not isinstance(value, str):
+        raise malformed(name, "must be a string")
+    if problem := _owner_problem(value):
+        raise malformed(name, problem)
+    return value
+
+
+@lru_cache(maxsize=4096)  # likewise
+def _owner_problem(owner: str) -> str | None:
+    if problem := _text_problem(owner, 1, OWNER_LENGTH_MAX):
+        return problem
+    return "must not be blank" if owner.isspace() else None
 
 
 def check_counter(value: object, name: str, *, least: int = 0, most: int = COUNTER_MAX) -> int:
