@@ -4,6 +4,7 @@ nothing, and on PostgreSQL also against what one writes first.
     make bench ARGS="--seconds 5 --rounds 5 --runs 100000 --connections 64"
     make bench ARGS="--postgres"
     make bench ARGS="--postgres --batch"     # leases a second, a thousand a request, four in flight
+    make bench ARGS="--postgres --runs 1000000 --few 1000"   # against as many runs in all
 
 The load comes from wrk (Debian: apt install wrk). Where there are two cores, the servers share the
 first, and wrk and PostgreSQL have the second.
@@ -71,9 +72,12 @@ async def fill(url: str, runs: int) -> None:
     await database.close()
 
 
-def serve(stack: ExitStack, arguments: list[str], port: int) -> str:
+def serve(stack: ExitStack, arguments: list[str], port: int, database_url: str) -> str:
     """Start a server on the first core and wait until it is ready."""
-    process = subprocess.Popen([*pinned(0), sys.executable, "-m", *arguments, "--port", str(port)])
+    process = subprocess.Popen(
+        [*pinned(0), sys.executable, "-m", *arguments, "--port", str(port)],
+        env={**os.environ, "RUNLEASE_DATABASE_URL": database_url},
+    )
     stack.callback(process.wait)
     stack.callback(process.terminate)
     url = f"http://127.0.0.1:{port}"
@@ -87,7 +91,7 @@ def serve(stack: ExitStack, arguments: list[str], port: int) -> str:
     sys.exit(f"{arguments} did not become ready")
 
 
-def load(url: str, options: argparse.Namespace) -> Figures:
+def load(url: str, options: argparse.Namespace, runs: int) -> Figures:
     """One round of wrk from the second core."""
     done = subprocess.run(
         [
@@ -100,7 +104,7 @@ def load(url: str, options: argparse.Namespace) -> Figures:
             str(HERE / ("batch.lua" if options.batch else "renew.lua")),
             url,
         ],
-        env={**os.environ, "BENCH_RUNS": str(options.runs)},
+        env={**os.environ, "BENCH_RUNS": str(runs)},
         capture_output=True,
         text=True,
         check=True,
@@ -128,6 +132,7 @@ def main() -> None:
     parser.add_argument("--connections", type=int, default=64)
     parser.add_argument("--postgres", action="store_true")
     parser.add_argument("--batch", action="store_true")
+    parser.add_argument("--few", type=int, help="compare with a database of so many runs")
     options = parser.parse_args()
     if options.batch:
         options.connections = 4
@@ -135,20 +140,27 @@ def main() -> None:
         sys.exit("wrk is not installed (Debian: apt install wrk)")
 
     with ExitStack() as stack:
-        url = postgres(stack) if options.postgres else sqlite(stack)
+        database = postgres if options.postgres else sqlite
+        url = database(stack)
         asyncio.run(fill(url, options.runs))
-        os.environ["RUNLEASE_DATABASE_URL"] = url
+        ours = ["runlease_service.cli", "serve"]
         quiet = ["--log-level", "warning", "--no-access-log"]
-        servers = {"runlease": ["runlease_service.cli", "serve"]}
-        if not options.batch:
-            servers["floor"] = ["uvicorn", "bench.floor:app", *quiet]
-        if options.postgres and not options.batch:
-            servers["naive"] = ["uvicorn", "bench.naive:app", *quiet]
-        urls = {name: serve(stack, arguments, free_port()) for name, arguments in servers.items()}
+        servers = {"runlease": (ours, url, options.runs)}
+        if options.few is not None:
+            servers["few"] = (ours, database(stack), options.few)
+            asyncio.run(fill(servers["few"][1], options.few))
+        elif not options.batch:
+            servers["floor"] = (["uvicorn", "bench.floor:app", *quiet], url, options.runs)
+            if options.postgres:
+                servers["naive"] = (["uvicorn", "bench.naive:app", *quiet], url, options.runs)
+        urls = {
+            name: serve(stack, arguments, free_port(), database_url)
+            for name, (arguments, database_url, _) in servers.items()
+        }
         rounds: dict[str, list[Figures]] = {name: [] for name in urls}
         for _ in range(options.rounds):
             for name, address in urls.items():
-                rounds[name].append(load(address, options))
+                rounds[name].append(load(address, options, servers[name][2]))
     report(rounds)
 
 
