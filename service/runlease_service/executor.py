@@ -132,7 +132,7 @@ class Executor:
         self,
         database: Database,
         *,
-        batch_commands_max: int = 256,
+        batch_commands_max: int = 512,
         queue_depth_max: int = 10_000,
         wait_ms_max: int = 10_000,
     ) -> None:

@@ -177,7 +177,7 @@ class Settings(BaseSettings):
         description="How many commands may wait; the next one is answered 503 at once.",
     )
     batch_commands_max: int = Field(
-        256, ge=1, le=1000, description="How many commands share one transaction at most."
+        512, ge=1, le=1000, description="How many commands share one transaction at most."
     )
     batch_leases_max: int = Field(
         1000, ge=1, le=1000, description="How many leases one request may renew."
