@@ -34,16 +34,26 @@ chaos: $(VENV)/dev.stamp ## the tests that take minutes: real processes, killed 
 bench: $(VENV)/dev.stamp ## throughput and latency of this machine; flags with ARGS="..."
 	$(BIN)/python -m bench $(ARGS)
 
-generate: $(VENV)/dev.stamp ## write openapi.yaml from the code
-	@new=$$(mktemp) && trap 'rm -f "$$new"' EXIT \
-	&& $(BIN)/runlease openapi > "$$new" \
-	&& chmod 644 "$$new" && mv "$$new" openapi.yaml
+# Both go into an empty folder first, so that no stale file stays and a failure changes nothing.
+define WRITE_GENERATED
+new=$$(mktemp -d) && trap 'rm -rf "$$new"' EXIT \
+&& $(BIN)/runlease openapi > "$$new/openapi.yaml" \
+&& PATH="$(abspath $(BIN)):$$PATH" $(BIN)/openapi-python-client generate --meta none \
+   --fail-on-warning --path "$$new/openapi.yaml" --output-path "$$new/_generated" \
+   --config client/generator.yaml > "$$new/log" \
+&& rm -rf "$$new/_generated/.ruff_cache" && chmod -R u=rwX,go=rX "$$new"
+endef
 
-verify: $(VENV)/dev.stamp ## fail when openapi.yaml is not what the code says
-	@new=$$(mktemp) && trap 'rm -f "$$new"' EXIT \
-	&& $(BIN)/runlease openapi > "$$new" \
-	&& { diff -u openapi.yaml "$$new" \
-	     || { echo 'openapi.yaml is not what the code says; run: make generate' >&2; exit 1; }; }
+generate: $(VENV)/dev.stamp ## write openapi.yaml from the code, and the client's part from that
+	@$(WRITE_GENERATED) \
+	&& rm -rf client/runlease/_generated \
+	&& mv "$$new/_generated" client/runlease/ && mv "$$new/openapi.yaml" openapi.yaml
+
+verify: $(VENV)/dev.stamp ## fail when what is generated is not what the code says
+	@$(WRITE_GENERATED) \
+	&& { diff -u openapi.yaml "$$new/openapi.yaml" \
+	     && diff -ur -x __pycache__ client/runlease/_generated "$$new/_generated" \
+	     || { echo 'not what the code says; run: make generate' >&2; exit 1; }; }
 
 constraints: $(VENV)/dev.stamp ## pin the newest versions that pyproject.toml allows in constraints.txt
 	$(BIN)/uv pip compile pyproject.toml --all-extras --universal --python-version 3.11 --upgrade \

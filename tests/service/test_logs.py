@@ -29,6 +29,8 @@ def logging_as_before() -> Iterator[None]:
 def configure(
     log_format: Literal["console", "json"], log_level: Literal["info", "warning"] = "info"
 ) -> None:
+    # What pytest keeps of a log goes to its other processes as UTF-8, which a surrogate is not.
+    logging.getLogger().handlers.clear()
     configure_logging(Settings(log_format=log_format, log_level=log_level))
 
 
