@@ -56,6 +56,7 @@ from runlease_core.execution import (
     AsyncCommandExecutor,
     AsyncStoreExecutor,
     CommandExecutor,
+    LeaseRenewer,
     StoreExecutor,
 )
 from runlease_core.handle import AsyncRunLeaseHandle, RunLeaseHandle
@@ -74,6 +75,7 @@ from runlease_core.lifecycle import (
     can_transition_run,
     is_terminal_run_status,
 )
+from runlease_core.local_lease import LossReason
 from runlease_core.parsing import (
     parse_checkpoint_ref,
     parse_lease,
@@ -140,6 +142,8 @@ __all__ = [
     "Fenced",
     "KeyValueStore",
     "Lease",
+    "LeaseRenewer",
+    "LossReason",
     "MemoryRunStore",
     "MemoryStoreRunStore",
     "Outcome",

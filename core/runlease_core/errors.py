@@ -45,7 +45,7 @@ class RunStoreError(Exception):
 
     `code` names the reason and is stable; the message is for people. `record` is the record the
     decision was taken against, when one was read; it is evidence, not a grant: a worker never
-    takes a fencing token from it.
+    takes a fencing token from it. `retry_after_seconds` says of a held lease how long it lasts.
     """
 
     code: ClassVar[Code]
@@ -54,6 +54,7 @@ class RunStoreError(Exception):
         super().__init__(detail)
         self.detail = detail
         self.record = record
+        self.retry_after_seconds: float | None = None
 
 
 class RunLeaseHeldError(RunStoreError):

@@ -12,13 +12,15 @@ delete goes with the run, and the tombstone fences its owner.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from operator import methodcaller
 from typing import Any, Final, Protocol, assert_never, runtime_checkable
 
 from runlease_core.clock import Clock
-from runlease_core.commands import AnyCommand
+from runlease_core.commands import AnyCommand, Renew
 from runlease_core.decide import Converged, Refused, State, Write, decide
 from runlease_core.errors import (
+    Code,
     RunAlreadyTerminalError,
     RunConflictError,
     RunIntegrityError,
@@ -44,8 +46,24 @@ class CommandExecutor(Protocol):
         """The record, or None when there is none."""
         ...
 
-    def execute(self, command: AnyCommand) -> RunRecord | None:
-        """The record after the command, None after a delete; a refusal is raised by its code."""
+    def execute(
+        self, command: AnyCommand, *, wait_seconds: float | None = None
+    ) -> RunRecord | None:
+        """The record after the command, None after a delete; a refusal is raised by its code.
+
+        What crosses a network is tried again for `wait_seconds`, at least once.
+        """
+        ...
+
+
+@runtime_checkable
+class LeaseRenewer(Protocol):
+    """Renews many leases at once."""
+
+    def renew_all(
+        self, renewals: Sequence[Renew], *, wait_seconds: float
+    ) -> Sequence[RunRecord | Exception]:
+        """For each the record, or why it was not renewed; raises when none could be asked for."""
         ...
 
 
@@ -57,7 +75,9 @@ class AsyncCommandExecutor(Protocol):
         """As `CommandExecutor.get`."""
         ...
 
-    async def execute(self, command: AnyCommand) -> RunRecord | None:
+    async def execute(
+        self, command: AnyCommand, *, wait_seconds: float | None = None
+    ) -> RunRecord | None:
         """As `CommandExecutor.execute`."""
         ...
 
@@ -86,9 +106,18 @@ class StoreExecutor(_OnStore):
         """As `CommandExecutor.get`."""
         return run_steps(_read(check_run_id(run_id)), self._store)
 
-    def execute(self, command: AnyCommand) -> RunRecord | None:
-        """As `CommandExecutor.execute`."""
+    def execute(
+        self, command: AnyCommand, *, wait_seconds: float | None = None
+    ) -> RunRecord | None:
+        """As `CommandExecutor.execute`; a store answers or raises in its own time."""
+        del wait_seconds
         return run_steps(self._steps(command), self._store)
+
+    def renew_all(
+        self, renewals: Sequence[Renew], *, wait_seconds: float
+    ) -> Sequence[RunRecord | Exception]:
+        """As `LeaseRenewer.renew_all`, one after the other."""
+        return [_outcome(self, renewal, wait_seconds) for renewal in renewals]
 
 
 class AsyncStoreExecutor(_OnStore):
@@ -98,9 +127,38 @@ class AsyncStoreExecutor(_OnStore):
         """As `CommandExecutor.get`."""
         return await run_steps_async(_read(check_run_id(run_id)), self._store)
 
-    async def execute(self, command: AnyCommand) -> RunRecord | None:
-        """As `CommandExecutor.execute`."""
+    async def execute(
+        self, command: AnyCommand, *, wait_seconds: float | None = None
+    ) -> RunRecord | None:
+        """As `StoreExecutor.execute`."""
+        del wait_seconds
         return await run_steps_async(self._steps(command), self._store)
+
+
+def renewer_over(executor: CommandExecutor) -> LeaseRenewer:
+    """The executor's own way to renew many leases, or one after the other."""
+    return executor if isinstance(executor, LeaseRenewer) else _OneByOne(executor)
+
+
+class _OneByOne:
+    def __init__(self, executor: CommandExecutor) -> None:
+        self._executor = executor
+
+    def renew_all(
+        self, renewals: Sequence[Renew], *, wait_seconds: float
+    ) -> Sequence[RunRecord | Exception]:
+        return [_outcome(self._executor, renewal, wait_seconds) for renewal in renewals]
+
+
+def _outcome(
+    executor: CommandExecutor, renewal: Renew, wait_seconds: float
+) -> RunRecord | Exception:
+    try:
+        record = executor.execute(renewal, wait_seconds=wait_seconds)
+    except Exception as error:  # noqa: BLE001 (whoever renews many tells them apart)
+        return error
+    assert record is not None, "a renewal leaves a record"
+    return record
 
 
 def _read(run_id: str) -> Steps[RunRecord | None]:
@@ -132,7 +190,7 @@ def _execute(
             raise refusal
         match decide(state, command, clock.now()):
             case Refused(code, detail, record):
-                raise error_for(code, detail, record)
+                raise _refusal(code, detail, record, clock)
             case Converged(record):
                 return record
             case Write(next=new, refusal=refused):
@@ -155,6 +213,13 @@ def _execute(
     raise refusal or RunConflictError(
         f"the run changed {SWAP_TRIES_MAX} times between read and write; try again"
     )
+
+
+def _refusal(code: Code, detail: str, record: RunRecord | None, clock: Clock) -> RunStoreError:
+    error = error_for(code, detail, record)
+    if code is Code.RUN_LEASE_HELD and record is not None and record.lease is not None:
+        error.retry_after_seconds = (record.lease.expires_at - clock.now()).total_seconds()
+    return error
 
 
 def _swap(state: State, new: RunRecord) -> Step:

@@ -15,7 +15,7 @@ from typing import Self, TypeVar
 
 from runlease_core.errors import RunStoreError
 from runlease_core.execution import AsyncCommandExecutor, CommandExecutor
-from runlease_core.local_lease import LocalLease
+from runlease_core.local_lease import LocalLease, LossReason
 from runlease_core.record import CheckpointRef, Outcome, RunRecord
 from runlease_core.steps import Steps, run_steps, run_steps_async
 
@@ -56,20 +56,26 @@ class _Lease:
     def held(self) -> bool:
         """Whether this process can prove, right now, that it may advance the run.
 
-        False past the local deadline until a renewal succeeds, and for ever after a loss or an
-        ending. Ask it before every side effect.
+        False past the local deadline, and for ever after a loss or an ending. Without a heartbeat a
+        later renewal may make it true again. Ask it before every side effect.
         """
         return self._lease.held
 
     @property
     def lost(self) -> bool:
-        """Whether the run was taken over, cancelled, revoked or deleted. For ever."""
+        """Whether the run was taken over, cancelled, revoked or deleted; where a heartbeat renews,
+        also whether it could not be proved in time. For ever."""
         return self._lease.loss is not None
 
     @property
     def loss(self) -> RunStoreError | None:
         """The refusal that latched the loss, with the record it was judged against."""
         return self._lease.loss
+
+    @property
+    def loss_reason(self) -> LossReason | None:
+        """Why the lease was lost, None as long as it is not."""
+        return self._lease.loss_reason
 
     def check(self) -> None:
         """Raise the loss, if there is one; asks nobody.
@@ -171,20 +177,6 @@ class RunLeaseHandle(_Lease):
         """
         return self._run(self._lease.release)
 
-    def beat(self) -> bool:
-        """Renew, unless a command is under way or there is nothing to renew: one heartbeat.
-
-        False says that a command was under way; it renews or ends the lease by itself.
-        """
-        if not self._lock.acquire(blocking=False):
-            return False
-        try:
-            if self._lease.is_open:
-                self._run(self._lease.renew)
-        finally:
-            self._lock.release()
-        return True
-
     def __enter__(self) -> Self:
         return self
 
@@ -258,14 +250,6 @@ class AsyncRunLeaseHandle(_Lease):
     async def release(self) -> RunRecord:
         """As `RunLeaseHandle.release`."""
         return await self._run(self._lease.release)
-
-    async def beat(self) -> bool:
-        """As `RunLeaseHandle.beat`."""
-        if self._lock.locked():
-            return False
-        if self._lease.is_open:
-            await self._run(self._lease.renew)
-        return True
 
     async def __aenter__(self) -> Self:
         return self

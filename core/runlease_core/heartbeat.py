@@ -1,25 +1,28 @@
 """The heartbeat: renews every open lease of a ledger at a third of its length.
 
-One daemon thread serves a `RunLedger`, one task an `AsyncRunLedger`. It starts with the first
-lease, ends with the last one, and starts again when another comes. Its ledger owns it, and stops
-and joins it in `close`.
+One daemon thread serves a ledger, however many leases it has and whether the program is
+synchronous or not: all leases that are due go out together, and a coroutine that blocks its loop
+stops no renewal. It starts with the first lease, ends with the last one, and starts again when
+another comes. Its ledger owns it, and stops and joins it in `close`. Only a store that has nothing
+but awaitable methods is renewed by a task on its own loop.
 
-Whom it trusts. The store, to answer or to raise within a time of its own: a call that hangs
-cannot be interrupted from here. The interpreter and the event loop, to let it run: a C call that
-keeps the interpreter's lock, or a coroutine that blocks its loop, also stops the beat.
+Whom it trusts. The store, to answer or to raise within the time it is given: a call that hangs
+cannot be interrupted from here. The interpreter, to let it run: a C call that keeps the
+interpreter's lock also stops the beat.
 
 What it tolerates. Any exception but a loss is taken for a passing trouble: it is logged, and the
-lease is tried again after a back-off that grows up to the normal interval and never ends. An
-expired lease is renewed too, since nobody may have taken it. One lease's trouble is not another's:
-each has its own schedule. A handle with a command under way is left alone and looked at again
-soon, so that no renewal overtakes the handle's own ending.
+lease is tried again after a back-off that grows up to the normal interval, until its deadline. One
+lease's trouble is not another's: each has its own schedule. A lease that is being ended is left
+alone; a renewal that was under way when the ending began is answered without effect here, since
+whoever ends a run decides.
 
 What it does not promise. That the lease is held: `held` judges that by itself, from the last
 renewal that succeeded, whether or not this thread still lives. That a loss is noticed at once: it
 is noticed at the next renewal, at most a third of the lease's length later while the store
 answers. That a process which hangs gives its runs up: as long as this thread runs, they are
 renewed; bound the work itself, or let an operator revoke. In a forked child there is no heartbeat,
-and nothing inherited is held.
+and nothing inherited is held. The thread is a daemon: it never keeps a program alive, and ends
+with it.
 """
 
 from __future__ import annotations
@@ -28,13 +31,15 @@ import asyncio
 import logging
 import random
 import threading
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Final, Generic, TypeVar
+from typing import Final
 
 from runlease_core.clock import Clock
+from runlease_core.execution import AsyncCommandExecutor, LeaseRenewer
 from runlease_core.local_lease import LocalLease
+from runlease_core.record import RunRecord
 
 INTERVALS_PER_LEASE: Final = 3
 JITTER: Final = 0.2
@@ -54,18 +59,15 @@ BEATS_AT_ONCE_MAX: Final = 32
 
 _log = logging.getLogger("runlease.heartbeat")
 
-Beat = TypeVar("Beat")
-
 
 @dataclass(slots=True)
-class _Entry(Generic[Beat]):
-    beat: Beat
+class _Entry:
     proved_at_seconds: float | None = None
     due_at_seconds: float = 0.0
     failures: int = 0
 
 
-class RenewalSchedule(Generic[Beat]):
+class RenewalSchedule:
     """When each open lease is renewed next. No clock, thread or task: those bring the time.
 
     Args:
@@ -73,15 +75,15 @@ class RenewalSchedule(Generic[Beat]):
     """
 
     def __init__(self, chance: Callable[[], float] = random.random) -> None:
-        self._entries: dict[LocalLease, _Entry[Beat]] = {}
+        self._entries: dict[LocalLease, _Entry] = {}
         self._chance = chance
 
     def __len__(self) -> int:
         return len(self._entries)
 
-    def add(self, lease: LocalLease, beat: Beat) -> None:
+    def add(self, lease: LocalLease) -> None:
         """Schedule a lease's renewals; nothing when they are scheduled already."""
-        self._entries.setdefault(lease, _Entry(beat))
+        self._entries.setdefault(lease, _Entry())
 
     def discard(self, lease: LocalLease) -> None:
         """Forget a lease."""
@@ -91,24 +93,27 @@ class RenewalSchedule(Generic[Beat]):
         """Forget all leases."""
         self._entries.clear()
 
-    def due(self, now_seconds: float) -> list[tuple[LocalLease, Beat]]:
-        """The leases whose renewal is due."""
-        return [
-            (lease, entry.beat)
-            for lease, entry in self._entries.items()
-            if self._due_at(lease, entry) <= now_seconds
-        ]
+    def due(self, now_seconds: float) -> list[LocalLease]:
+        """The leases whose renewal is due; one that is being ended is looked at again soon."""
+        due = []
+        for lease, entry in self._entries.items():
+            if self._due_at(lease, entry) <= now_seconds:
+                if lease.is_open:
+                    due.append(lease)
+                else:
+                    entry.due_at_seconds = now_seconds + _retry_seconds(lease, 0)
+        return due
+
+    def expire(self) -> None:
+        """Forget what is past its deadline, which is a loss."""
+        for lease in [one for one in self._entries if one.is_open and one.expire()]:
+            self.discard(lease)
 
     def wait_seconds(self, now_seconds: float) -> float:
         """How long nothing is due, at most `WAIT_SECONDS_MAX`."""
         due_at = (self._due_at(lease, entry) for lease, entry in self._entries.items())
         soonest = min(due_at, default=now_seconds + WAIT_SECONDS_MAX)
         return min(max(soonest - now_seconds, 0.0), WAIT_SECONDS_MAX)
-
-    def postpone(self, lease: LocalLease, now_seconds: float) -> None:
-        """A command was under way: look again soon."""
-        if entry := self._entries.get(lease):
-            entry.due_at_seconds = now_seconds + _retry_seconds(lease, 0)
 
     def failed(self, lease: LocalLease, now_seconds: float) -> None:
         """The renewal failed in passing: try again, later each time, up to the interval."""
@@ -117,7 +122,7 @@ class RenewalSchedule(Generic[Beat]):
             entry.due_at_seconds = now_seconds + seconds * (1 - self._chance() / 2)
             entry.failures += 1
 
-    def _due_at(self, lease: LocalLease, entry: _Entry[Beat]) -> float:
+    def _due_at(self, lease: LocalLease, entry: _Entry) -> float:
         """Whatever proved the lease since, a renewal or a command, starts the interval anew."""
         proved_at = lease.renewed_at_seconds
         assert proved_at is not None, "only a proved lease is scheduled"
@@ -150,20 +155,43 @@ def _report(lease: LocalLease, error: Exception) -> None:
         )
 
 
-class ThreadHeartbeat:
-    """The heartbeat of a `RunLedger`."""
+def _take(
+    schedule: RenewalSchedule,
+    lease: LocalLease,
+    answer: RunRecord | Exception,
+    sent_at_seconds: float,
+    clock: Clock,
+) -> None:
+    """What the answer to one renewal means for its lease and for the next renewal."""
+    try:
+        lease.renewed(answer, sent_at_seconds)
+    except Exception as error:  # noqa: BLE001 (no error ends the heartbeat; a loss is latched)
+        _report(lease, error)
+        schedule.failed(lease, clock.seconds())
+    if lease.loss is not None or lease.finished:
+        schedule.discard(lease)
 
-    def __init__(self, clock: Clock) -> None:
+
+class ThreadHeartbeat:
+    """The heartbeat's thread.
+
+    Args:
+        clock: The ledger's.
+        renewer: Sends the renewals; called from the thread alone.
+    """
+
+    def __init__(self, clock: Clock, renewer: LeaseRenewer) -> None:
         self._clock = clock
-        self._schedule: RenewalSchedule[Callable[[], bool]] = RenewalSchedule()
-        # Its lock is reentrant: a renewal that is refused removes its own lease.
+        self._renewer = renewer
+        self._schedule = RenewalSchedule()
+        # Its lock is reentrant: what a loss calls may end other leases.
         self._changed = threading.Condition()
         self._thread: threading.Thread | None = None
 
-    def add(self, lease: LocalLease, beat: Callable[[], bool]) -> None:
+    def add(self, lease: LocalLease) -> None:
         """Renew this lease from now on; nothing when it is renewed already."""
         with self._changed:
-            self._schedule.add(lease, beat)
+            self._schedule.add(lease)
             if self._thread is None:
                 self._thread = threading.Thread(
                     target=self._run, name="runlease-heartbeat", daemon=True
@@ -187,46 +215,52 @@ class ThreadHeartbeat:
             thread.join(STOP_SECONDS_MAX)
 
     def _run(self) -> None:
-        while (due := self._next()) is not None:
-            for lease, beat in due:
-                self._beat(lease, beat)
+        while due := self._next():
+            self._renew(due)
 
-    def _next(self) -> list[tuple[LocalLease, Callable[[], bool]]] | None:
-        """What is due, after waiting for it; None ends the thread."""
+    def _next(self) -> list[LocalLease]:
+        """What is due, after waiting for it; nothing ends the thread."""
         with self._changed:
             while len(self._schedule):
+                self._schedule.expire()
                 now = self._clock.seconds()
                 if due := self._schedule.due(now):
                     return due
                 self._changed.wait(self._schedule.wait_seconds(now))
             self._thread = None
-            return None
+            return []
 
-    def _beat(self, lease: LocalLease, beat: Callable[[], bool]) -> None:
+    def _renew(self, leases: list[LocalLease]) -> None:
+        sent_at_seconds = self._clock.seconds()
+        # One interval at most, so that the others' renewals are not late.
+        wait_seconds = min(
+            min(lease.remaining_seconds, _interval_seconds(lease)) for lease in leases
+        )
+        answers: Sequence[RunRecord | Exception]
         try:
-            done = beat()
-        except Exception as error:  # noqa: BLE001 (no error ends the heartbeat; a loss is latched)
-            _report(lease, error)
-            with self._changed:
-                self._schedule.failed(lease, self._clock.seconds())
-        else:
-            if not done:
-                with self._changed:
-                    self._schedule.postpone(lease, self._clock.seconds())
+            answers = self._renewer.renew_all(
+                [lease.renewal() for lease in leases], wait_seconds=max(wait_seconds, 0.0)
+            )
+        except Exception as error:  # noqa: BLE001 (no error ends the heartbeat)
+            answers = [error] * len(leases)
+        with self._changed:
+            for lease, answer in zip(leases, answers, strict=True):
+                _take(self._schedule, lease, answer, sent_at_seconds, self._clock)
 
 
 class TaskHeartbeat:
-    """The heartbeat of an `AsyncRunLedger`, on the event loop that acquires."""
+    """The heartbeat of an `AsyncRunLedger` whose store can only be awaited: a task on its loop."""
 
-    def __init__(self, clock: Clock) -> None:
+    def __init__(self, clock: Clock, executor: AsyncCommandExecutor) -> None:
         self._clock = clock
-        self._schedule: RenewalSchedule[Callable[[], Awaitable[bool]]] = RenewalSchedule()
+        self._executor = executor
+        self._schedule = RenewalSchedule()
         self._changed = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
 
-    def add(self, lease: LocalLease, beat: Callable[[], Awaitable[bool]]) -> None:
+    def add(self, lease: LocalLease) -> None:
         """Renew this lease from now on; nothing when it is renewed already."""
-        self._schedule.add(lease, beat)
+        self._schedule.add(lease)
         if self._task is None or self._task.done():
             # An event belongs to the loop that first waits for it, and so does its task.
             self._changed = asyncio.Event()
@@ -251,26 +285,23 @@ class TaskHeartbeat:
     async def _run(self) -> None:
         while len(self._schedule):
             self._changed.clear()
+            self._schedule.expire()
             now = self._clock.seconds()
             due = self._schedule.due(now)
             for start in range(0, len(due), BEATS_AT_ONCE_MAX):
-                await self._beat_all(due[start : start + BEATS_AT_ONCE_MAX])
+                await asyncio.gather(*map(self._renew, due[start : start + BEATS_AT_ONCE_MAX]))
             if not due:
                 with suppress(TimeoutError):
                     async with asyncio.timeout(self._schedule.wait_seconds(now)):
                         await self._changed.wait()
 
-    async def _beat_all(
-        self, due: Iterable[tuple[LocalLease, Callable[[], Awaitable[bool]]]]
-    ) -> None:
-        await asyncio.gather(*(self._beat(lease, beat) for lease, beat in due))
-
-    async def _beat(self, lease: LocalLease, beat: Callable[[], Awaitable[bool]]) -> None:
+    async def _renew(self, lease: LocalLease) -> None:
+        sent_at_seconds = self._clock.seconds()
+        answer: RunRecord | Exception
         try:
-            done = await beat()
-        except Exception as error:  # noqa: BLE001 (no error ends the heartbeat; a loss is latched)
-            _report(lease, error)
-            self._schedule.failed(lease, self._clock.seconds())
-        else:
-            if not done:
-                self._schedule.postpone(lease, self._clock.seconds())
+            record = await self._executor.execute(lease.renewal())
+            assert record is not None, "a renewal leaves a record"
+            answer = record
+        except Exception as error:  # noqa: BLE001 (no error ends the heartbeat)
+            answer = error
+        _take(self._schedule, lease, answer, sent_at_seconds, self._clock)

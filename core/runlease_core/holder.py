@@ -6,14 +6,15 @@ child begins anew, with another default owner and no lease, since its parent's s
 
 from __future__ import annotations
 
+import logging
 import os
 import secrets
 import socket
 import threading
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Final, Generic, TypeVar
 
-from runlease_core.clock import Clock
+from runlease_core.clock import Clock, suspend_aware_seconds
 from runlease_core.commands import (
     Acquire,
     Enqueue,
@@ -21,11 +22,17 @@ from runlease_core.commands import (
     Resume,
     check_lease_ttl_ms,
 )
+from runlease_core.errors import RunLeaseHeldError
 from runlease_core.fields import OWNER_LENGTH_MAX, check_owner, malformed, no_labels
 from runlease_core.local_lease import LocalLease, LossEvent, describe
 from runlease_core.record import RunRecord
 
 _HOST_LENGTH_MAX: Final = OWNER_LENGTH_MAX - 64
+
+LOOK_SECONDS_MAX: Final = 2.0
+LOOK_SECONDS_MIN: Final = 0.05
+
+_log = logging.getLogger("runlease")
 
 Handle = TypeVar("Handle")
 
@@ -40,13 +47,22 @@ class LeaseHolder(Generic[Handle]):
     """The worker's settings and its open leases."""
 
     def __init__(
-        self, owner: str | None, lease_ttl_ms: int, *, heartbeat: bool, clock: Clock
+        self,
+        owner: str | None,
+        lease_ttl_ms: int,
+        *,
+        heartbeat: bool,
+        clock: Clock,
+        on_lost: Callable[[Handle], object] | None,
     ) -> None:
         self._given_owner = None if owner is None else check_owner(owner)
         self._lease_ttl_ms = check_lease_ttl_ms(lease_ttl_ms)
         if not isinstance(heartbeat, bool):
             raise malformed("heartbeat", "must be true or false")
+        if on_lost is not None and not callable(on_lost):
+            raise malformed("on_lost", "must be a callable that takes the handle")
         self._beats = heartbeat
+        self._on_lost = on_lost
         self._clock = clock
         self._closed = False
         self._begin()
@@ -73,6 +89,12 @@ class LeaseHolder(Generic[Handle]):
     def lease_ttl_ms(self) -> int:
         """How long a lease of this ledger stays valid without renewal."""
         return self._lease_ttl_ms
+
+    @property
+    def _wait_seconds(self) -> float:
+        """How long an acquire is tried again: then the grant that its first sending may have made
+        is over."""
+        return self._lease_ttl_ms / 1000
 
     def _check_not_closed(self) -> None:
         if self._closed:
@@ -106,6 +128,7 @@ class LeaseHolder(Generic[Handle]):
             lease_ttl_ms=self._lease_ttl_ms,
             clock=self._clock,
             lost_event=lost_event,
+            beats=self._beats,
         )
 
     def _settle(self, lease: LocalLease, handle: Handle) -> bool:
@@ -125,6 +148,48 @@ class LeaseHolder(Generic[Handle]):
             handles = list(self._open.values())
             self._open.clear()
             return handles
+
+
+class Loss(Generic[Handle]):
+    """Tells whoever waits for a loss, once."""
+
+    def __init__(
+        self, wake: Callable[[], object], on_lost: Callable[[Handle], object] | None
+    ) -> None:
+        self._wake = wake
+        self._on_lost = on_lost
+        self.handle: Handle | None = None
+
+    def set(self) -> None:
+        """Wake the waiting and call back; what the callback raises is logged."""
+        self._wake()
+        if self._on_lost is not None and self.handle is not None:
+            try:
+                self._on_lost(self.handle)
+            except Exception:  # noqa: BLE001 (a foreign callback may raise anything)
+                _log.exception("on_lost failed for %r", self.handle)
+
+
+class WaitForLease:
+    """How long to sleep between two attempts to acquire a held run.
+
+    As long as the lease lasts, as its refusal says, but no longer than `LOOK_SECONDS_MAX`, since
+    its holder may finish early.
+    """
+
+    def __init__(self, seconds: float) -> None:
+        if not seconds >= 0:
+            raise malformed("wait", "must be a number of seconds, 0 or more")
+        self._deadline = suspend_aware_seconds() + seconds
+
+    def seconds(self, error: RunLeaseHeldError) -> float:
+        """How long to sleep now; raises the refusal when the wait is over."""
+        left = self._deadline - suspend_aware_seconds()
+        if left <= 0:
+            raise error
+        lasts = error.retry_after_seconds
+        wanted = LOOK_SECONDS_MAX if lasts is None else min(lasts, LOOK_SECONDS_MAX)
+        return min(max(wanted, LOOK_SECONDS_MIN), left)
 
 
 def enqueue_command(

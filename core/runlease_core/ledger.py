@@ -11,6 +11,7 @@ that. Every command is safe to send again after an error that leaves its outcome
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable, Iterable, Mapping
 from datetime import datetime
 from inspect import iscoroutinefunction
@@ -19,13 +20,15 @@ from typing import Self
 
 from runlease_core.clock import Clock
 from runlease_core.commands import Cancel, Delete, ExpectedVersion, Revoke
-from runlease_core.errors import RunLeaseLostError
-from runlease_core.execution import CommandExecutor, StoreExecutor
+from runlease_core.errors import RunLeaseHeldError, RunLeaseLostError
+from runlease_core.execution import CommandExecutor, StoreExecutor, renewer_over
 from runlease_core.fields import LEASE_TTL_MS_DEFAULT, malformed
 from runlease_core.handle import RunLeaseHandle
 from runlease_core.heartbeat import ThreadHeartbeat
 from runlease_core.holder import (
     LeaseHolder,
+    Loss,
+    WaitForLease,
     enqueue_command,
     raise_failures,
     resume_command,
@@ -47,6 +50,7 @@ class RunLedger(LeaseHolder[RunLeaseHandle]):
             process id and a random part.
         lease_ttl_ms: How long a lease stays valid without renewal.
         heartbeat: Whether open leases are renewed in the background.
+        on_lost: Called with the handle when a loss is latched, in the thread that notices it.
         now: The clock, for tests: a callable that returns an aware datetime.
 
     Raises:
@@ -61,18 +65,20 @@ class RunLedger(LeaseHolder[RunLeaseHandle]):
         owner: str | None = None,
         lease_ttl_ms: int = LEASE_TTL_MS_DEFAULT,
         heartbeat: bool = True,
+        on_lost: Callable[[RunLeaseHandle], object] | None = None,
         now: Callable[[], datetime] | None = None,
     ) -> None:
         if iscoroutinefunction(getattr(store, "get", None)):
             raise malformed("store", "is asynchronous; give it to an AsyncRunLedger")
-        super().__init__(owner, lease_ttl_ms, heartbeat=heartbeat, clock=Clock(now))
+        clock = Clock(now)
         self._executor: CommandExecutor = (
-            store if isinstance(store, CommandExecutor) else StoreExecutor(store, self._clock)
+            store if isinstance(store, CommandExecutor) else StoreExecutor(store, clock)
         )
+        super().__init__(owner, lease_ttl_ms, heartbeat=heartbeat, clock=clock, on_lost=on_lost)
 
     def _begin(self) -> None:
         super()._begin()
-        self._heartbeat = ThreadHeartbeat(self._clock)
+        self._heartbeat = ThreadHeartbeat(self._clock, renewer_over(self._executor))
 
     def get(self, run_id: str) -> RunRecord | None:
         """Read a run without taking it; None when there is none.
@@ -89,6 +95,7 @@ class RunLedger(LeaseHolder[RunLeaseHandle]):
         labels: Mapping[str, str] | None = None,
         max_attempts: int | None = None,
         expected_version: ExpectedVersion = None,
+        wait: float = 0.0,
     ) -> RunLeaseHandle:
         """Take the lease, making the run when there is none.
 
@@ -97,17 +104,25 @@ class RunLedger(LeaseHolder[RunLeaseHandle]):
             labels: Given to the run when it is made.
             max_attempts: How many workers may try it, given to the run when it is made.
             expected_version: Acquire only this version of the run.
+            wait: For how many seconds to wait while another owner's lease is live.
 
         Raises:
-            RunLeaseHeldError: RUN_LEASE_HELD; try again after it expires, or cancel or revoke.
+            RunLeaseHeldError: RUN_LEASE_HELD, to the end of the wait; try again after it expires,
+                or cancel or revoke.
             RunAlreadyTerminalError: RUN_ALREADY_TERMINAL, also when the attempts are used up;
                 dispatch nothing.
             RunSuspendedError: RUN_SUSPENDED; request the resume once the decision is recorded.
             RunConflictError: RUN_CONFLICT; read the run again, then decide anew.
         """
         command = self._acquire(run_id, labels, max_attempts, expected_version)
-        sent_at_seconds = self._clock.seconds()
-        record = standing(self._executor.execute(command))
+        waiting = WaitForLease(wait)
+        while True:
+            sent_at_seconds = self._clock.seconds()
+            try:
+                record = standing(self._executor.execute(command, wait_seconds=self._wait_seconds))
+                break
+            except RunLeaseHeldError as error:
+                time.sleep(waiting.seconds(error))
         handle, lease = self._handle(run_id, command.owner, record.fencing_token)
         lease.keep(record, sent_at_seconds)
         self._note(lease, handle)
@@ -253,12 +268,14 @@ class RunLedger(LeaseHolder[RunLeaseHandle]):
         self, run_id: str, owner: str, fencing_token: int
     ) -> tuple[RunLeaseHandle, LocalLease]:
         lost_event = threading.Event()
-        lease = self._lease(run_id, owner, fencing_token, lost_event)
-        return RunLeaseHandle(lease, self._executor, lost_event, self._note), lease
+        loss = Loss(lost_event.set, self._on_lost)
+        lease = self._lease(run_id, owner, fencing_token, loss)
+        loss.handle = RunLeaseHandle(lease, self._executor, lost_event, self._note)
+        return loss.handle, lease
 
     def _note(self, lease: LocalLease, handle: RunLeaseHandle) -> None:
         self._here()
         if self._settle(lease, handle) and self._beats:
-            self._heartbeat.add(lease, handle.beat)
+            self._heartbeat.add(lease)
         else:
             self._heartbeat.discard(lease)

@@ -7,13 +7,20 @@ more. And nobody is told that a run ended in a way that its record does not carr
 `held` is this process's own proof. It counts the lease's length from before the last request that
 succeeded was sent, so it turns false no later than the store's lease, by a clock that also counts
 suspend, and without asking anybody. It trusts that clock's rate, and nothing else: no instant of a
-record is compared with the local time. A later renewal makes it true again, since an expired lease
-that nobody took may be renewed.
+record is compared with the local time.
 
 An ending whose answer never came is *pending*: it may stand in the record or not. Until that is
 known the lease is not held, the same ending may be sent again, and a refused renewal whose record
 shows that ending is no loss. A refusal that answers a renewal while an ending is under way is
 none either: the ending's own answer decides.
+
+Where a heartbeat renews, a lease that could not be proved in time is lost for good, so that a
+worker which was told "not held" is never told otherwise; without one, the worker that renews by
+hand may still succeed, since an expired lease that nobody took may be renewed.
+
+The heartbeat's thread and the worker's both come here without a lock. Each fact is one assignment,
+and an ending is recorded before it stops to be under way, so that no renewal's refusal is taken
+for a loss in between.
 
 No I/O, thread or task here. The methods that talk to a store are generators (`steps`).
 """
@@ -23,6 +30,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterable
+from enum import StrEnum
 from operator import methodcaller
 from typing import Final, Protocol
 
@@ -32,9 +40,26 @@ from runlease_core.errors import RunIntegrityError, RunLeaseLostError, RunStoreE
 from runlease_core.fields import MESSAGE_LENGTH_MAX, malformed
 from runlease_core.lifecycle import RunStatus
 from runlease_core.record import CheckpointRef, Outcome, RunRecord
-from runlease_core.steps import Steps
+from runlease_core.steps import Step, Steps
 
 _UNPRINTABLE: Final = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff]")
+
+
+class LossReason(StrEnum):
+    """Why a lease was lost."""
+
+    TAKEN_OVER = "taken_over"
+    """Another worker was granted the run since."""
+    CANCELLED = "cancelled"
+    """The run was cancelled."""
+    REVOKED = "revoked"
+    """An operator took the lease; the run is queued."""
+    DELETED = "deleted"
+    """The run is gone."""
+    ENDED = "ended"
+    """Somebody who has the same token ended or released the run."""
+    UNPROVED = "unproved"
+    """No renewal succeeded in time; somebody else may have the run."""
 
 
 class LossEvent(Protocol):
@@ -57,6 +82,7 @@ class LocalLease:
         lease_ttl_ms: int,
         clock: Clock,
         lost_event: LossEvent,
+        beats: bool = False,
     ) -> None:
         Fenced(run_id=run_id, owner=owner, fencing_token=fencing_token)
         self.run_id = run_id
@@ -66,7 +92,9 @@ class LocalLease:
         self.record: RunRecord | None = None
         self.loss: RunStoreError | None = None
         self.renewed_at_seconds: float | None = None
+        self.loss_reason: LossReason | None = None
         self.finished = False
+        self._beats = beats
         self._pending: Transition | None = None
         self._endings_under_way = 0
         self._clock = clock
@@ -86,12 +114,30 @@ class LocalLease:
     @property
     def held(self) -> bool:
         """Whether this process can prove, right now, that it may advance the run."""
-        return (
-            self.is_open
-            and self._pending is None
-            and not self.inherited
-            and self._clock.seconds() < self._deadline
-        )
+        if not self.is_open or self._pending is not None or self.inherited:
+            return False
+        return not self.expire()
+
+    def expire(self) -> bool:
+        """Whether the local deadline has passed; where a heartbeat renews, that is a loss."""
+        if self.remaining_seconds > 0:
+            return False
+        if self._beats and self.is_open and self._pending is None:
+            self._lose(
+                LossReason.UNPROVED,
+                RunLeaseLostError(
+                    f"no renewal of run {self.run_id!r} succeeded within {self.lease_ttl_ms} ms, "
+                    "so another worker may have it; stop working on it"
+                ),
+            )
+        return True
+
+    @property
+    def remaining_seconds(self) -> float:
+        """How long this process may still count on the lease, if nothing else is heard."""
+        if self.renewed_at_seconds is None:
+            return 0.0
+        return self.renewed_at_seconds + self.lease_ttl_ms / 1000 - self._clock.seconds()
 
     @property
     def inherited(self) -> bool:
@@ -108,8 +154,29 @@ class LocalLease:
 
     def check(self) -> None:
         """Raise the loss, if there is one."""
+        if self.is_open and not self.inherited:
+            self.expire()
         if self.loss is not None:
             raise self.loss
+
+    def renewal(self) -> Renew:
+        """The command that starts the lease's length anew."""
+        return Renew(
+            run_id=self.run_id,
+            owner=self.owner,
+            fencing_token=self.fencing_token,
+            lease_ttl_ms=self.lease_ttl_ms,
+        )
+
+    def renewed(self, answer: RunRecord | Exception, sent_at_seconds: float) -> None:
+        """Take in what a heartbeat's renewal, sent at that time, was answered; raises it again when
+        it was no record."""
+        if isinstance(answer, RunRecord):
+            self.keep(answer, sent_at_seconds)
+            return
+        if isinstance(answer, RunLeaseLostError) and not self._endings_under_way:
+            self._refused(answer)
+        raise answer
 
     def keep(self, record: RunRecord, sent_at_seconds: float) -> None:
         """Take in a record that proves the lease, from a request sent at that time."""
@@ -126,14 +193,7 @@ class LocalLease:
 
     def renew(self) -> Steps[RunRecord]:
         """Start the lease's length anew."""
-        return self._prove(
-            Renew(
-                run_id=self.run_id,
-                owner=self.owner,
-                fencing_token=self.fencing_token,
-                lease_ttl_ms=self.lease_ttl_ms,
-            )
-        )
+        return self._prove(self.renewal())
 
     def record_checkpoint(self, ref: CheckpointRef) -> Steps[RunRecord]:
         """Fence: record where the next snapshot goes, and renew."""
@@ -195,11 +255,6 @@ class LocalLease:
             if self.loss is not None:
                 raise self.loss from error
 
-    @property
-    def _deadline(self) -> float:
-        assert self.renewed_at_seconds is not None, "an open lease was proved"
-        return self.renewed_at_seconds + self.lease_ttl_ms / 1000
-
     def _to(
         self, to: RunStatus, outcome: Outcome | None = None, *, approval_ids: Iterable[str] = ()
     ) -> Transition:
@@ -216,7 +271,7 @@ class LocalLease:
         self.check()
         sent_at_seconds = self._clock.seconds()
         try:
-            record: RunRecord = yield methodcaller("execute", command)
+            record: RunRecord = yield self._execute(command)
         except RunLeaseLostError as error:
             if not self._endings_under_way:
                 self._refused(error)
@@ -229,7 +284,8 @@ class LocalLease:
         before, self._pending = self._pending, command
         self._endings_under_way += 1
         try:
-            record: RunRecord = yield methodcaller("execute", command)
+            record: RunRecord = yield self._execute(command)
+            self._finish(record)
         except RunLeaseLostError as error:
             self._pending = before
             self._refused(error)
@@ -239,8 +295,11 @@ class LocalLease:
             raise
         finally:
             self._endings_under_way -= 1
-        self._finish(record)
         return record
+
+    def _execute(self, command: Fenced) -> Step:
+        # Nothing is tried again past the deadline: then somebody else may be at work.
+        return methodcaller("execute", command, wait_seconds=max(self.remaining_seconds, 0.0))
 
     def _end_with_note(self, command: Transition, error: BaseException) -> Steps[None]:
         try:
@@ -263,6 +322,10 @@ class LocalLease:
         ):
             self._finish(record)
             return
+        self._lose(_reason(error.record, self.fencing_token), error)
+
+    def _lose(self, reason: LossReason, error: RunLeaseLostError) -> None:
+        self.loss_reason = reason
         self.loss = error
         self._lost_event.set()
 
@@ -270,6 +333,19 @@ class LocalLease:
         self.record = record
         self.finished = True
         self._pending = None
+
+
+def _reason(record: RunRecord | None, fencing_token: int) -> LossReason:
+    """Why a token no longer holds the run, by the record that was shown with the refusal."""
+    if record is None:
+        return LossReason.DELETED
+    if record.status is RunStatus.CANCELLED:
+        return LossReason.CANCELLED
+    if record.fencing_token == fencing_token:
+        return LossReason.ENDED
+    if record.lease is None and record.status is RunStatus.QUEUED:
+        return LossReason.REVOKED
+    return LossReason.TAKEN_OVER
 
 
 def describe(error: BaseException) -> str:

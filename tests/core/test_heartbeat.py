@@ -12,7 +12,10 @@ import pytest
 
 from runlease_core import (
     AsyncRunLedger,
+    LossReason,
+    MemoryRunStore,
     RunLeaseHandle,
+    RunLeaseHeldError,
     RunLeaseLostError,
     RunLedger,
     RunRecord,
@@ -47,24 +50,24 @@ def proved_lease(ttl_ms: int = 48_000) -> LocalLease:
 
 class TestSchedule:
     def test_a_lease_is_due_at_a_third_of_its_length(self) -> None:
-        schedule: RenewalSchedule[str] = RenewalSchedule(chance=lambda: 0.0)
+        schedule: RenewalSchedule = RenewalSchedule(chance=lambda: 0.0)
         lease = proved_lease()
-        schedule.add(lease, "beat")
+        schedule.add(lease)
 
         assert schedule.due(1_015.9) == []
-        assert schedule.due(1_016.0) == [(lease, "beat")]
+        assert schedule.due(1_016.0) == [lease]
 
     def test_jitter_makes_a_renewal_earlier_and_never_later(self) -> None:
-        schedule: RenewalSchedule[str] = RenewalSchedule(chance=lambda: 1.0)
-        schedule.add(proved_lease(), "beat")
+        schedule: RenewalSchedule = RenewalSchedule(chance=lambda: 1.0)
+        schedule.add(proved_lease())
 
         assert schedule.due(1_012.7) == []
         assert len(schedule.due(1_012.8)) == 1
 
     def test_a_command_that_renewed_puts_the_renewal_off(self) -> None:
-        schedule: RenewalSchedule[str] = RenewalSchedule(chance=lambda: 0.0)
+        schedule: RenewalSchedule = RenewalSchedule(chance=lambda: 0.0)
         lease = proved_lease()
-        schedule.add(lease, "beat")
+        schedule.add(lease)
         assert schedule.due(1_016.0) != []
 
         lease.renewed_at_seconds = 1_010.0
@@ -73,9 +76,9 @@ class TestSchedule:
         assert schedule.due(1_026.0) != []
 
     def test_failures_are_tried_again_ever_later_up_to_the_interval(self) -> None:
-        schedule: RenewalSchedule[str] = RenewalSchedule(chance=lambda: 0.0)
+        schedule: RenewalSchedule = RenewalSchedule(chance=lambda: 0.0)
         lease = proved_lease()
-        schedule.add(lease, "beat")
+        schedule.add(lease)
         schedule.due(1_000.0)
 
         delays = []
@@ -86,9 +89,9 @@ class TestSchedule:
         assert delays == [1, 2, 4, 8, 16, 16, 16, 16]
 
     def test_a_success_ends_the_back_off(self) -> None:
-        schedule: RenewalSchedule[str] = RenewalSchedule(chance=lambda: 0.0)
+        schedule: RenewalSchedule = RenewalSchedule(chance=lambda: 0.0)
         lease = proved_lease()
-        schedule.add(lease, "beat")
+        schedule.add(lease)
         for _ in range(5):
             schedule.failed(lease, 1_016.0)
 
@@ -99,9 +102,9 @@ class TestSchedule:
         assert schedule.due(1_047.0) != []
 
     def test_no_wait_is_longer_than_its_bound(self) -> None:
-        schedule: RenewalSchedule[str] = RenewalSchedule(chance=lambda: 0.0)
+        schedule: RenewalSchedule = RenewalSchedule(chance=lambda: 0.0)
         assert schedule.wait_seconds(1_000.0) == WAIT_SECONDS_MAX
-        schedule.add(proved_lease(), "beat")
+        schedule.add(proved_lease())
 
         assert schedule.wait_seconds(1_000.0) == WAIT_SECONDS_MAX
         assert schedule.wait_seconds(1_015.5) == 0.5
@@ -183,29 +186,31 @@ class TestThread:
             store.wait_for_swaps(store.swaps + 2)
             assert not kept.lost
 
-    def test_a_handle_with_a_command_under_way_is_left_alone(self) -> None:
+    def test_a_lease_that_is_being_ended_is_left_alone(self) -> None:
         store, entered, leave = TroubledStore(), threading.Event(), threading.Event()
-        ledger = RunLedger(store, heartbeat=False)
-        run = ledger.acquire("run-1")
+        with RunLedger(store, lease_ttl_ms=TTL_MS) as ledger:
+            run, kept = ledger.acquire("run-1"), ledger.acquire("run-2")
+            renewed: list[str] = []
 
-        def hang(record: RunRecord) -> None:
-            if record.status is RunStatus.COMPLETED:
-                entered.set()
-                assert leave.wait(20)
+            def hang(record: RunRecord) -> None:
+                if record.status is RunStatus.COMPLETED:
+                    entered.set()
+                    assert leave.wait(20)
+                elif entered.is_set():
+                    renewed.append(record.run_id)
 
-        store.before_swap = hang
-        worker = threading.Thread(target=run.complete)
-        worker.start()
-        assert entered.wait(20)
+            store.before_swap = hang
+            worker = threading.Thread(target=run.complete)
+            worker.start()
+            assert entered.wait(20)
 
-        assert not run.beat()
+            store.wait_for_swaps(store.swaps + 4)
 
-        leave.set()
-        worker.join(20)
-        swaps = store.swaps
-        assert run.beat()
-        assert store.swaps == swaps
-        assert not run.lost
+            leave.set()
+            worker.join(20)
+            assert set(renewed) == {"run-2"}
+            assert not run.lost
+            assert not kept.lost
 
     def test_endings_that_race_with_the_heartbeat_are_no_losses(self) -> None:
         store = TroubledStore()
@@ -219,7 +224,6 @@ class TestThread:
             ended = []
             for number in range(300):
                 run = ledger.acquire(f"run-{number}")
-                run.beat()
                 ends[number % 3](run)
                 ended.append(run)
             store.wait_for_swaps(store.swaps + 3)
@@ -233,19 +237,19 @@ class TestThread:
             run = ledger.acquire("run-1")
             while store.swaps < 500:
                 run.renew()
-                assert run.beat()
 
             assert run.complete().status is RunStatus.COMPLETED
 
-    def test_a_store_that_hangs_leaves_held_to_the_local_deadline(self) -> None:
+    def test_a_store_that_hangs_loses_the_lease_at_the_local_deadline(self) -> None:
         store, clock, hanging = TroubledStore(), ManualClock(), threading.Event()
         leave = threading.Event()
+        lost: list[RunLeaseHandle] = []
 
         def hang(_: RunRecord) -> None:
             hanging.set()
             assert leave.wait(20)
 
-        with RunLedger(store, lease_ttl_ms=60_000, now=clock) as ledger:
+        with RunLedger(store, lease_ttl_ms=60_000, now=clock, on_lost=lost.append) as ledger:
             run = ledger.acquire("run-1")
             store.before_swap = hang
             clock.advance(ms=59_999)
@@ -254,8 +258,71 @@ class TestThread:
             held = [run.held]
             clock.advance(ms=1)
             held.append(run.held)
-            assert held == [True, False]
             leave.set()
+
+            assert held == [True, False]
+            assert run.loss_reason is LossReason.UNPROVED
+            assert lost == [run]
+            with pytest.raises(RunLeaseLostError, match="no renewal of run 'run-1' succeeded"):
+                run.check()
+
+    def test_a_lease_that_could_not_be_proved_stays_lost_though_a_renewal_comes_through(
+        self,
+    ) -> None:
+        store, clock = TroubledStore(), ManualClock()
+        with RunLedger(store, owner="a", now=clock) as ledger:
+            run = ledger.acquire("run-1")
+            clock.advance(ms=60_000)
+
+            assert not run.held
+            with pytest.raises(RunLeaseLostError):
+                run.complete()
+
+            record = store.get("run-1")
+            assert record is not None
+            assert record.status is RunStatus.RUNNING
+            assert not run.held
+
+    @pytest.mark.parametrize(
+        ("happen", "reason"),
+        [
+            (lambda other: other.cancel("run-1"), LossReason.CANCELLED),
+            (lambda other: other.revoke("run-1"), LossReason.REVOKED),
+            (lambda other: other.delete("run-1", force=True), LossReason.DELETED),
+            (
+                lambda other: (other.revoke("run-1"), other.acquire("run-1")),
+                LossReason.TAKEN_OVER,
+            ),
+        ],
+    )
+    def test_a_loss_says_why(
+        self, happen: Callable[[RunLedger], object], reason: LossReason
+    ) -> None:
+        store, heard = MemoryRunStore(), threading.Event()
+        with RunLedger(
+            store, owner="a", lease_ttl_ms=TTL_MS, on_lost=lambda _: heard.set()
+        ) as ledger:
+            run = ledger.acquire("run-1")
+            happen(RunLedger(store, owner="b", heartbeat=False))
+
+            assert run.lost_event.wait(20)
+            assert heard.wait(20)
+
+            assert run.loss_reason is reason
+            assert not run.held
+
+    def test_an_acquire_waits_for_a_held_lease_and_no_longer_than_asked(self) -> None:
+        store = MemoryRunStore()
+        RunLedger(store, owner="a", lease_ttl_ms=TTL_MS, heartbeat=False).acquire("run-1")
+        other = RunLedger(store, owner="b", heartbeat=False)
+
+        with pytest.raises(RunLeaseHeldError) as refused:
+            other.acquire("run-1", wait=0.05)
+        taken = other.acquire("run-1", wait=20)
+
+        assert refused.value.retry_after_seconds is not None
+        assert 0 < refused.value.retry_after_seconds <= TTL_MS / 1000
+        assert (taken.attempt, taken.fencing_token) == (2, 2)
 
 
 class TestTask:

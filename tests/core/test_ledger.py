@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from runlease_core import (
+    AnyCommand,
     AsyncMemoryStoreRunStore,
     MemoryRunStore,
     MemoryStoreRunStore,
@@ -200,9 +201,11 @@ class TestCommands:
         sent: list[str] = []
 
         class Recorder(StoreExecutor):
-            def execute(self, command: Any) -> RunRecord | None:  # noqa: ANN401
+            def execute(
+                self, command: AnyCommand, *, wait_seconds: float | None = None
+            ) -> RunRecord | None:
                 sent.append(type(command).__name__)
-                return super().execute(command)
+                return super().execute(command, wait_seconds=wait_seconds)
 
         ledger = make_ledger(Recorder(store, Clock(clock)), clock)
         run = ledger.acquire("run-1")
