@@ -104,10 +104,12 @@ class RenewalSchedule:
                     entry.due_at_seconds = now_seconds + _retry_seconds(lease, 0)
         return due
 
-    def expire(self) -> None:
-        """Forget what is past its deadline, which is a loss."""
-        for lease in [one for one in self._entries if one.is_open and one.expire()]:
+    def take_late(self) -> list[LocalLease]:
+        """The leases past their deadline, which are forgotten here."""
+        late = [one for one in self._entries if one.is_open and one.remaining_seconds <= 0]
+        for lease in late:
             self.discard(lease)
+        return late
 
     def wait_seconds(self, now_seconds: float) -> float:
         """How long nothing is due, at most `WAIT_SECONDS_MAX`."""
@@ -155,21 +157,16 @@ def _report(lease: LocalLease, error: Exception) -> None:
         )
 
 
-def _take(
-    schedule: RenewalSchedule,
-    lease: LocalLease,
-    answer: RunRecord | Exception,
-    sent_at_seconds: float,
-    clock: Clock,
-) -> None:
-    """What the answer to one renewal means for its lease and for the next renewal."""
+def _is_to_be_tried_again(
+    lease: LocalLease, answer: RunRecord | Exception, sent_at_seconds: float
+) -> bool:
+    """Let the lease know the answer to its renewal; whether that was a passing trouble."""
     try:
         lease.renewed(answer, sent_at_seconds)
     except Exception as error:  # noqa: BLE001 (no error ends the heartbeat; a loss is latched)
         _report(lease, error)
-        schedule.failed(lease, clock.seconds())
-    if lease.loss is not None or lease.finished:
-        schedule.discard(lease)
+        return True
+    return False
 
 
 class ThreadHeartbeat:
@@ -184,7 +181,7 @@ class ThreadHeartbeat:
         self._clock = clock
         self._renewer = renewer
         self._schedule = RenewalSchedule()
-        # Its lock is reentrant: what a loss calls may end other leases.
+        # Never held while a store or a callback is called, which may wait for whoever wants it.
         self._changed = threading.Condition()
         self._thread: threading.Thread | None = None
 
@@ -215,20 +212,27 @@ class ThreadHeartbeat:
             thread.join(STOP_SECONDS_MAX)
 
     def _run(self) -> None:
-        while due := self._next():
-            self._renew(due)
+        while (due := self._next()) is not None:
+            if due:
+                self._renew(due)
+            for lease in self._late():
+                lease.expire()
 
-    def _next(self) -> list[LocalLease]:
-        """What is due, after waiting for it; nothing ends the thread."""
+    def _next(self) -> list[LocalLease] | None:
+        """What is due, perhaps nothing after a wait; None ends the thread."""
         with self._changed:
-            while len(self._schedule):
-                self._schedule.expire()
-                now = self._clock.seconds()
-                if due := self._schedule.due(now):
-                    return due
+            if not len(self._schedule):
+                self._thread = None
+                return None
+            now = self._clock.seconds()
+            due = self._schedule.due(now)
+            if not due:
                 self._changed.wait(self._schedule.wait_seconds(now))
-            self._thread = None
-            return []
+            return due
+
+    def _late(self) -> list[LocalLease]:
+        with self._changed:
+            return self._schedule.take_late()
 
     def _renew(self, leases: list[LocalLease]) -> None:
         sent_at_seconds = self._clock.seconds()
@@ -243,9 +247,18 @@ class ThreadHeartbeat:
             )
         except Exception as error:  # noqa: BLE001 (no error ends the heartbeat)
             answers = [error] * len(leases)
+        again = [
+            lease
+            for lease, answer in zip(leases, answers, strict=True)
+            if _is_to_be_tried_again(lease, answer, sent_at_seconds)
+        ]
         with self._changed:
-            for lease, answer in zip(leases, answers, strict=True):
-                _take(self._schedule, lease, answer, sent_at_seconds, self._clock)
+            now = self._clock.seconds()
+            for lease in leases:
+                if lease.loss is not None or lease.finished:
+                    self._schedule.discard(lease)
+            for lease in again:
+                self._schedule.failed(lease, now)
 
 
 class TaskHeartbeat:
@@ -285,7 +298,8 @@ class TaskHeartbeat:
     async def _run(self) -> None:
         while len(self._schedule):
             self._changed.clear()
-            self._schedule.expire()
+            for lease in self._schedule.take_late():
+                lease.expire()
             now = self._clock.seconds()
             due = self._schedule.due(now)
             for start in range(0, len(due), BEATS_AT_ONCE_MAX):
@@ -304,4 +318,7 @@ class TaskHeartbeat:
             answer = record
         except Exception as error:  # noqa: BLE001 (no error ends the heartbeat)
             answer = error
-        _take(self._schedule, lease, answer, sent_at_seconds, self._clock)
+        if _is_to_be_tried_again(lease, answer, sent_at_seconds):
+            self._schedule.failed(lease, self._clock.seconds())
+        if lease.loss is not None or lease.finished:
+            self._schedule.discard(lease)
