@@ -8,10 +8,14 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
 from typing import Any, Final, Self
 
 from tests.postgres_server import free_port
+
+Trouble = Callable[[bytes, bool], float | None]
+"""Of what passes, and whether it is a request: by how many seconds to delay it, None to cut the
+connection in its place."""
 
 HOST: Final = "127.0.0.1"
 ORDER_S_MAX: Final = 10.0
@@ -24,6 +28,7 @@ class Proxy:
         self.port = free_port()
         self.target = target
         self.delay_s = 0.0
+        self.trouble: Trouble | None = None
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, name="proxy")
         self._server: asyncio.Server | None = None
@@ -102,8 +107,8 @@ class Proxy:
             self._writers.add(back)
             try:
                 async with asyncio.TaskGroup() as pumps:
-                    pumps.create_task(self._pump(reader, back))
-                    pumps.create_task(self._pump(there, writer))
+                    pumps.create_task(self._pump(reader, back, is_request=True))
+                    pumps.create_task(self._pump(there, writer, is_request=False))
             finally:
                 back.transport.abort()
                 self._writers.discard(back)
@@ -114,9 +119,16 @@ class Proxy:
             self._writers.discard(writer)
             self._tasks.discard(task)
 
-    async def _pump(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    async def _pump(
+        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, *, is_request: bool
+    ) -> None:
         while data := await reader.read(65_536):
             await self._passing.wait()
+            if self.trouble is not None:
+                delay_s = self.trouble(data, is_request)
+                if delay_s is None:
+                    raise EOFError
+                await asyncio.sleep(delay_s)
             if self.delay_s:
                 await asyncio.sleep(self.delay_s)
             writer.write(data)

@@ -8,7 +8,13 @@ with ledger.acquire("reports/2026-09") as run:
 """
 
 from runlease.connect import aconnect, connect
-from runlease.errors import AccessError, RunleaseError, UnavailableError, UnexpectedAnswerError
+from runlease.errors import (
+    AccessError,
+    RefusedError,
+    RunleaseError,
+    UnavailableError,
+    UnexpectedAnswerError,
+)
 from runlease.remote import (
     AsyncRemoteExecutor,
     AsyncRemoteRunStore,
@@ -51,6 +57,7 @@ __all__ = [
     "Connection",
     "LossReason",
     "Outcome",
+    "RefusedError",
     "RemoteExecutor",
     "RemoteRunStore",
     "RunAlreadyTerminalError",

@@ -1,8 +1,9 @@
 """What can go wrong between a worker and the service, beside the core's refusals.
 
     RunleaseError
-    ├── UnavailableError     no answer, or one that means "unknown outcome": safe to send again
-    ├── AccessError          the service does not let this credential do that
+    ├── UnavailableError       no answer, or one that means "unknown outcome": safe to send again
+    ├── RefusedError           the service refuses, for a reason that is none of the rules'
+    │   └── AccessError        the credential does not allow it
     └── UnexpectedAnswerError  what answered does not speak as the service does
 
 A refusal by the rules is a `RunStoreError` with its code, as everywhere.
@@ -20,13 +21,19 @@ class UnavailableError(RunleaseError):
     command is safe to send again, as long as the lease's deadline allows."""
 
 
-class AccessError(RunleaseError):
-    """The credential is missing, expired, or not allowed to do this; `code` is UNAUTHENTICATED or
-    FORBIDDEN. Sending it again does not help: mend the credential."""
+class RefusedError(RunleaseError):
+    """The service refused, as with PAYLOAD_TOO_LARGE, or for a reason that only a newer one knows.
+    `code` names it; nothing was changed."""
 
     def __init__(self, code: str, detail: str) -> None:
         super().__init__(f"{code}: {detail}")
         self.code = code
+        self.detail = detail
+
+
+class AccessError(RefusedError):
+    """The credential is missing, expired, or not allowed to do this; `code` is UNAUTHENTICATED or
+    FORBIDDEN. Sending it again does not help: mend the credential."""
 
 
 class UnexpectedAnswerError(RunleaseError):

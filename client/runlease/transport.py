@@ -59,7 +59,8 @@ class Connection:
 
     def settings(self) -> dict[str, Any]:
         """What both kinds of httpx client are made with."""
-        verify: Any = self.verify
+        # Certificates take long to load, and are of no use without TLS.
+        verify: Any = self.verify if self.url.startswith("https:") else False
         if isinstance(verify, str):
             verify = ssl.create_default_context(cafile=verify)
         if self.cert is not None:

@@ -33,7 +33,7 @@ from runlease._generated.models import (
     TransitionBody,
 )
 from runlease._generated.types import UNSET
-from runlease.errors import AccessError, UnavailableError, UnexpectedAnswerError
+from runlease.errors import AccessError, RefusedError, UnavailableError, UnexpectedAnswerError
 from runlease.exchange import Answered, retry_after_seconds
 from runlease_core.commands import (
     Acquire,
@@ -66,6 +66,31 @@ from runlease_core.record import RunRecord
 
 BATCH_LEASES_MAX: Final = 1000
 
+RECORD_FIELDS: Final = frozenset(
+    {
+        "schema",
+        "runId",
+        "version",
+        "status",
+        "attempt",
+        "fencingToken",
+        "lease",
+        "checkpointRef",
+        "outcome",
+        "suspension",
+        "labels",
+        "maxAttempts",
+        "createdAt",
+        "updatedAt",
+    }
+)
+PART_FIELDS: Final = {
+    "lease": frozenset({"owner", "acquiredAt", "expiresAt"}),
+    "checkpointRef": frozenset({"key", "snapshotVersion", "savedAt"}),
+    "outcome": frozenset({"code", "message"}),
+    "suspension": frozenset({"suspendedAt", "pendingApprovalIds"}),
+}
+"""What this version knows of a record."""
 Request: TypeAlias = Mapping[str, Any]
 
 
@@ -262,7 +287,7 @@ def _result(result: object, response: httpx.Response) -> RunRecord | Exception:
     try:
         if "problem" in result:
             return _problem(result["problem"], response)
-        return parse_record(result.get("record"), stored=True)
+        return _parsed(result.get("record"))
     except RunStoreError as error:
         return error
 
@@ -270,8 +295,22 @@ def _result(result: object, response: httpx.Response) -> RunRecord | Exception:
 def _record(response: httpx.Response) -> RunRecord:
     data = _json(response)
     if response.is_success:
-        return parse_record(data, stored=True)
+        return _parsed(data)
     raise _problem(data, response)
+
+
+def _parsed(data: object) -> RunRecord:
+    """The record; what a newer service adds to it is not looked at."""
+    if isinstance(data, dict):
+        data = _known(data, RECORD_FIELDS)
+        for name, fields in PART_FIELDS.items():
+            if isinstance(data.get(name), dict):
+                data[name] = _known(data[name], fields)
+    return parse_record(data, stored=True)
+
+
+def _known(data: Mapping[str, Any], fields: frozenset[str]) -> dict[str, Any]:
+    return {name: data[name] for name in fields & data.keys() if data[name] is not None}
 
 
 def _json(response: httpx.Response) -> dict[str, Any]:
@@ -291,10 +330,12 @@ def _problem(data: Mapping[str, Any], response: httpx.Response) -> Exception:
         return AccessError(code, detail)
     if code in ("UNAVAILABLE", "REQUEST_TIMEOUT"):
         return UnavailableError(detail)
-    if code not in tuple(Code):
+    if not isinstance(code, str):
         return _unexpected(response)
+    if code not in tuple(Code):
+        return RefusedError(code, detail)
     found = data.get("record")
-    record = None if found is None else parse_record(found, stored=True)
+    record = None if found is None else _parsed(found)
     if code == Code.RUN_VALIDATION_ERROR:
         return RunValidationError(detail, record, field=str(data.get("field", "")))
     error = error_for(Code(code), detail, record)

@@ -45,6 +45,9 @@ INTERVALS_PER_LEASE: Final = 3
 JITTER: Final = 0.2
 """A renewal comes up to this share of the interval early, so that ledgers do not beat in step."""
 
+TOGETHER_SHARE: Final = 0.5
+"""What is due within this share of the interval is renewed along with what is due now."""
+
 RETRY_INTERVAL_SHARE: Final = 1 / 16
 RETRY_SECONDS_MIN: Final = 0.01
 DOUBLINGS_MAX: Final = 8
@@ -94,15 +97,22 @@ class RenewalSchedule:
         self._entries.clear()
 
     def due(self, now_seconds: float) -> list[LocalLease]:
-        """The leases whose renewal is due; one that is being ended is looked at again soon."""
-        due = []
+        """The leases to renew now: as soon as one is due, those that soon will be go with it, so that
+        a ledger's leases beat together. One that is being ended is looked at again soon."""
+        due, soon = [], []
         for lease, entry in self._entries.items():
-            if self._due_at(lease, entry) <= now_seconds:
-                if lease.is_open:
-                    due.append(lease)
-                else:
-                    entry.due_at_seconds = now_seconds + _retry_seconds(lease, 0)
-        return due
+            left = self._due_at(lease, entry) - now_seconds
+            if left > _interval_seconds(lease) * TOGETHER_SHARE:
+                continue
+            if not lease.is_open:
+                entry.due_at_seconds = max(
+                    entry.due_at_seconds, now_seconds + _retry_seconds(lease, 0)
+                )
+            elif left > 0:
+                soon.append(lease)
+            else:
+                due.append(lease)
+        return due + soon if due else []
 
     def take_late(self) -> list[LocalLease]:
         """The leases past their deadline, which are forgotten here."""

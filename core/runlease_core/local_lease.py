@@ -174,8 +174,12 @@ class LocalLease:
         if isinstance(answer, RunRecord):
             self.keep(answer, sent_at_seconds)
             return
-        if isinstance(answer, RunLeaseLostError) and not self._endings_under_way:
+        if isinstance(answer, RunLeaseLostError):
+            if self._endings_under_way:
+                return  # the ending's own answer decides
             self._refused(answer)
+            if self.finished:
+                return
         raise answer
 
     def keep(self, record: RunRecord, sent_at_seconds: float) -> None:

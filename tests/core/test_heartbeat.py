@@ -57,6 +57,16 @@ class TestSchedule:
         assert schedule.due(1_015.9) == []
         assert schedule.due(1_016.0) == [lease]
 
+    def test_what_is_due_soon_goes_with_what_is_due(self) -> None:
+        schedule: RenewalSchedule = RenewalSchedule(chance=lambda: 0.0)
+        first, soon, later = proved_lease(), proved_lease(), proved_lease()
+        soon.renewed_at_seconds, later.renewed_at_seconds = 1_007.9, 1_008.1
+        for lease in (first, soon, later):
+            schedule.add(lease)
+
+        assert schedule.due(1_015.9) == []
+        assert schedule.due(1_016.0) == [first, soon]
+
     def test_jitter_makes_a_renewal_earlier_and_never_later(self) -> None:
         schedule: RenewalSchedule = RenewalSchedule(chance=lambda: 1.0)
         schedule.add(proved_lease())
