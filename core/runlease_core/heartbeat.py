@@ -97,8 +97,8 @@ class RenewalSchedule:
         self._entries.clear()
 
     def due(self, now_seconds: float) -> list[LocalLease]:
-        """The leases to renew now: as soon as one is due, those that soon will be go with it, so that
-        a ledger's leases beat together. One that is being ended is looked at again soon."""
+        """The leases to renew now: as soon as one is due, those that soon will be go with it, so
+        that a ledger's leases beat together. One that is being ended is looked at again soon."""
         due, soon = [], []
         for lease, entry in self._entries.items():
             left = self._due_at(lease, entry) - now_seconds
