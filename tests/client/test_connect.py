@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import re
 import subprocess
 import sys
@@ -14,6 +13,7 @@ import pytest
 import runlease
 from runlease import RunLeaseHeldError, RunValidationError
 from tests.core.examples import CHECKPOINT
+from tests.service.in_process import until
 
 ROOT: Final = Path(__file__).parents[2]
 INSTALL_S_MAX: Final = 100
@@ -44,8 +44,11 @@ async def test_and_so_does_the_asynchronous_one(scheme: str, tmp_path: Path) -> 
     async with runlease.aconnect(url, lease_ttl_ms=300) as ledger:
         async with await ledger.acquire("run-1") as run:
             first = run.record
-            while run.record == first:  # the heartbeat renews it
-                await asyncio.sleep(0.01)
+
+            async def is_renewed() -> bool:
+                return run.record != first
+
+            await until(is_renewed, "the heartbeat renews it", s_max=20)
         record = await ledger.get("run-1")
 
     assert record is not None
@@ -87,16 +90,10 @@ def test_a_workers_environment_needs_neither_fastapi_nor_sqlalchemy_nor_uvicorn(
 ) -> None:
     python = tmp_path / "venv" / "bin" / "python"
     subprocess.run([sys.executable, "-m", "venv", tmp_path / "venv"], check=True)
-    install: list[str | Path] = [
-        python,
-        "-m",
-        "pip",
-        "--disable-pip-version-check",
-        "-q",
-        "install",
-    ]
     subprocess.run(
-        [*install, "-c", ROOT / "constraints.txt", ROOT], check=True, timeout=INSTALL_S_MAX
+        [python, *["-m", "pip", "-q", "install"], "-c", ROOT / "constraints.txt", ROOT],
+        check=True,
+        timeout=INSTALL_S_MAX,
     )
 
     said = subprocess.run(
