@@ -53,7 +53,6 @@ def serve_on(listening: socket.socket, settings: Settings, announce: Callable[[]
         proxy_headers=False,  # nothing here depends on who forwarded a request
         server_header=False,
         date_header=True,
-        limit_concurrency=settings.connections_max,
         backlog=settings.backlog,
         timeout_keep_alive=settings.keep_alive_s,
         timeout_graceful_shutdown=settings.shutdown_wait_s,
@@ -132,6 +131,7 @@ def serving_app() -> ASGIApp:
     settings = load_settings()
     configure_logging(settings)
     BoundedProtocol.head_wait_s_max = settings.body_wait_ms_max / 1000
+    BoundedProtocol.connections_max = settings.connections_max
     _end_with_the_supervisor()
     return _Served(create_app(settings))
 

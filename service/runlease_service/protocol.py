@@ -2,7 +2,8 @@
 
 What comes before a body is held in memory and waited for by the server, before the application
 sees anything. So the bounds on its size and time are here: whoever sends headers without end, or
-none, is cut off, and holds neither memory nor one of the connections.
+none, is cut off, and holds neither memory nor one of the connections. What is refused here is
+refused by a problem document, as everywhere.
 
 uvicorn also writes a response's head and its body each by itself, and each becomes a system call
 and a packet of its own: a tenth of what a core can answer. Here what is written is held until the
@@ -15,9 +16,12 @@ import asyncio
 import re
 from typing import Any, ClassVar, Final
 
+from starlette.types import Receive, Scope, Send
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
+from runlease_core.errors import Code
 from runlease_service.api.front import ARRIVED
+from runlease_service.api.problems import MEDIA_TYPE, ProblemError, unavailable
 
 _UPGRADE: Final = re.compile(rb"\r\nupgrade:", re.IGNORECASE)
 _DECLINED: Final = b"\r\nx-offer:"
@@ -51,17 +55,28 @@ class _Corked:
             self._transport.write(b"".join(held))
 
 
+async def _overloaded(scope: Scope, receive: Receive, send: Send) -> None:
+    """The application on a connection that is one too many."""
+    problem = unavailable("too many connections are open")
+    problem.headers = {**(problem.headers or {}), "Connection": "close"}
+    await problem.response()(scope, receive, send)
+
+
 class BoundedProtocol(HttpToolsProtocol):
     """One connection."""
 
     head_wait_s_max: ClassVar[float] = 10.0
     """How long a request's line and headers may take to arrive, in seconds."""
+    connections_max: ClassVar[int] = 4096
+    """How many connections are served; on further ones everything is answered 503."""
 
     _head_bytes = 0
     _head_late: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(_Corked(transport, self.loop))  # type: ignore[arg-type]
+        if len(self.connections) > self.connections_max:
+            self.app = _overloaded
         self._await_head()
 
     def connection_lost(self, exc: Exception | None) -> None:
@@ -93,6 +108,18 @@ class BoundedProtocol(HttpToolsProtocol):
     def on_message_complete(self) -> None:
         super().on_message_complete()
         self.scope[ARRIVED] = True  # type: ignore[typeddict-unknown-key]
+
+    def send_400_response(self, msg: str) -> None:
+        problem = ProblemError(
+            Code.RUN_VALIDATION_ERROR, "the request is no HTTP/1.1 that can be read", status=400
+        )
+        self.logger.debug("refused a request: %s", msg)
+        body = problem.text().encode()
+        self.transport.write(
+            b"HTTP/1.1 400 Bad Request\r\ncontent-type: %b\r\ncontent-length: %d\r\n"
+            b"connection: close\r\n\r\n%b" % (MEDIA_TYPE.encode(), len(body), body)
+        )
+        self.transport.close()
 
     def _count(self, more: int) -> None:
         self._head_bytes += more

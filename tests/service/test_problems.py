@@ -587,3 +587,25 @@ async def until(holds: Callable[[], bool]) -> None:
     async with asyncio.timeout(WAIT_S):
         while not holds():  # noqa: ASYNC110 (likewise)
             await asyncio.sleep(0)
+
+
+@pytest.mark.parametrize(
+    ("method", "path"),
+    [
+        ("GET", "/v1/runs/x"),
+        ("PUT", "/v1/runs/x"),
+        ("POST", "/v1/runs"),
+        ("POST", "/v1/runs/x/acquire"),
+        ("POST", "/v1/leases/renew"),
+    ],
+)
+async def test_an_unknown_parameter_never_passes_silently(
+    client: Api, method: str, path: str
+) -> None:
+    answer = await client.http.request(
+        method, f"{path}?waitMs=1000", json={"owner": "a"} if method == "POST" else None
+    )
+
+    refused(answer, 422, "RUN_VALIDATION_ERROR")
+    assert answer.json()["field"] == "waitMs"
+    assert (await client.get("x")).status_code == 404

@@ -7,6 +7,7 @@ import socket
 import threading
 import time
 from collections.abc import Iterator
+from contextlib import ExitStack
 from typing import Final
 
 import httpx
@@ -260,3 +261,38 @@ def test_an_offer_to_upgrade_is_declined_and_the_request_answered(live_server: S
             fields = [*offer, ("Content-Length", str(len(body)))]
             connection.sendall(head("POST", "/v1/runs/h2c/acquire", fields) + body)
             assert read_answer(connection).status == expected
+
+
+@pytest.mark.parametrize(
+    "sent",
+    [b"NONSENSE\r\n\r\n", b"GET / HTTP/9.9\r\n\r\n", b"GET /v1/runs HTTP/1.1\r\nno colon\r\n\r\n"],
+)
+def test_what_is_no_http_is_refused_by_a_problem(live_server: Server, sent: bytes) -> None:
+    with connect(live_server) as connection:
+        connection.sendall(sent)
+        answer = read_answer(connection)
+
+    assert answer.status == 400
+    assert answer.headers["content-type"] == "application/problem+json"
+    assert answer.json()["code"] == "RUN_VALIDATION_ERROR"
+
+
+def test_one_connection_too_many_is_refused_by_a_problem(make_server: ServerMaker) -> None:
+    server = make_server(connections_max=3)
+    request = head("GET", "/v1/runs/none")
+    with ExitStack() as stack:
+        served = [stack.enter_context(connect(server)) for _ in range(3)]
+        for connection in served:
+            connection.sendall(request)
+            assert read_answer(connection).status == 404
+        with connect(server) as extra:
+            extra.sendall(request)
+            refused = read_answer(extra)
+            assert extra.recv(1) == b""
+
+        served[0].sendall(request)
+        assert read_answer(served[0]).status == 404
+
+    assert refused.status == 503
+    assert refused.headers["retry-after"] == "1"
+    assert refused.json()["code"] == "UNAVAILABLE"

@@ -33,6 +33,7 @@ HEADERS: Final = "runlease.headers"
 ARRIVED: Final = "runlease.arrived"
 """Where a server's protocol notes that the whole request is there."""
 
+QUERY_NAME_SHOWN_MAX: Final = 80
 _REQUEST_ID_GIVEN: Final = re.compile(rb"[A-Za-z0-9._~:/+=@-]{1,128}")
 _PROCESS: Final = os.urandom(8).hex()
 _COUNT: Final = itertools.count()
@@ -104,6 +105,9 @@ class Front:
                 raise _malformed("runId", "must hold no control character and no lone surrogate")
         if b"%" in scope["query_string"]:
             _decoded(scope["query_string"], "query")
+        if scope["query_string"] and _takes_no_query(scope):
+            name = scope["query_string"].decode("latin-1").partition("&")[0].partition("=")[0]
+            raise _malformed(name[:QUERY_NAME_SHOWN_MAX], "is not a known parameter here")
         body = await self._read(scope, receive)
         delivered = False
 
@@ -191,6 +195,14 @@ class Front:
             f"the body is larger than {self._body_bytes_max} bytes",
             headers={"Connection": "close"},
         )
+
+
+def _takes_no_query(scope: Scope) -> bool:
+    """Whether the path is one of ours that has no parameters. So a typo never passes silently; the
+    list and DELETE know their own."""
+    path: str = scope["path"]
+    is_list = scope["method"] == "GET" and path == "/v1/runs"
+    return path.startswith("/v1/") and scope["method"] != "DELETE" and not is_list
 
 
 def _check_repeated(headers: Iterable[Header], media_type: bytes) -> bytes:
