@@ -35,7 +35,7 @@ from runlease_core.conformance import (
     run_conformance_async,
 )
 from runlease_core.conformance_subject import ConformanceError
-from runlease_core.decide import Converged, Decision, Refused, State, Write, decide
+from runlease_core.decide import Converged, Decision, Forbidden, Refused, State, Write, decide
 from runlease_core.errors import (
     ERROR_CLASSES,
     Code,
@@ -140,6 +140,7 @@ __all__ = [
     "Failed",
     "FenceCheckpoint",
     "Fenced",
+    "Forbidden",
     "KeyValueStore",
     "Lease",
     "LeaseRenewer",

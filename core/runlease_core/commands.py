@@ -64,7 +64,8 @@ class Acquire(Command):
     """Take the lease, making the run when there is none.
 
     `labels` and `max_attempts` count only when the run is made. `idempotency_key` marks a retry:
-    the same owner with the same key finds its own live grant again.
+    the same owner with the same key finds its own live grant again. `subject` is the credential
+    that asks, where there are credentials; the lease will be its own.
     """
 
     owner: str
@@ -72,6 +73,7 @@ class Acquire(Command):
     labels: Mapping[str, str] = field(default_factory=no_labels, hash=False)
     max_attempts: int | None = None
     idempotency_key: str | None = None
+    subject: str | None = None
 
     def __post_init__(self) -> None:
         Command.__post_init__(self)
@@ -98,10 +100,11 @@ class Enqueue(Command):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fenced(Command):
-    """A command that only the holder of the lease may give."""
+    """A command that only the holder of the lease may give; `subject` as for acquire."""
 
     owner: str
     fencing_token: int
+    subject: str | None = None
 
     def __post_init__(self) -> None:
         Command.__post_init__(self)

@@ -25,6 +25,7 @@ from runlease_core.commands import (
     Delete,
     Enqueue,
     FenceCheckpoint,
+    Fenced,
     Renew,
     Resume,
     Revoke,
@@ -33,12 +34,14 @@ from runlease_core.commands import (
 from runlease_core.decision import (
     Converged,
     Decision,
+    Forbidden,
     Refused,
     State,
     Write,
     breaks,
     finished,
     held,
+    is_foreign,
     lost,
     not_found,
 )
@@ -54,7 +57,7 @@ from runlease_core.record import (
     is_run_lease_live,
 )
 
-__all__ = ["Converged", "Decision", "Refused", "State", "Write", "decide"]
+__all__ = ["Converged", "Decision", "Forbidden", "Refused", "State", "Write", "decide"]
 
 
 def decide(state: State, command: AnyCommand, now: datetime) -> Decision:
@@ -64,10 +67,14 @@ def decide(state: State, command: AnyCommand, now: datetime) -> Decision:
         state: What the store holds under `command.run_id`.
         command: A well-formed command.
         now: An aware UTC instant in whole milliseconds, the same for all that is judged together.
+
+    A fenced command under another credential's lease is `Forbidden`, whatever else is wrong.
     """
+    record = state if isinstance(state, RunRecord) else None
+    if record is not None and isinstance(command, Fenced) and is_foreign(record, command.subject):
+        return Forbidden("the lease belongs to another credential")
     if refusal := _precondition(state, command, now):
         return refusal
-    record = state if isinstance(state, RunRecord) else None
     match command:  # the most frequent first
         case Renew():
             return _renew(record, command, now)
@@ -153,7 +160,11 @@ def _acquire(state: State, command: Acquire, now: datetime) -> Decision:
         return Refused(
             Code.RUN_SUSPENDED, "the run waits for a decision; resume it, then acquire", record
         )
-    if live and record.lease is not None and record.lease.owner != command.owner:
+    if (
+        live
+        and record.lease is not None
+        and (record.lease.owner != command.owner or is_foreign(record, command.subject))
+    ):
         return held(record, record.lease)
     if _is_own_grant(record, command, now):
         return Converged(record)
@@ -373,6 +384,7 @@ def _lease(command: Acquire, now: datetime) -> Lease:
         acquired_at=now,
         expires_at=now + timedelta(milliseconds=command.lease_ttl_ms),
         grant_key=command.idempotency_key,
+        subject=command.subject,
     )
 
 
@@ -383,6 +395,7 @@ def _renewed(record: RunRecord, lease_ttl_ms: int, now: datetime) -> Lease:
         acquired_at=now,
         expires_at=now + timedelta(milliseconds=lease_ttl_ms),
         grant_key=record.lease.grant_key,
+        subject=record.lease.subject,
     )
 
 
@@ -394,5 +407,6 @@ def _is_own_grant(record: RunRecord, command: Acquire, now: datetime) -> bool:
         and record.lease is not None
         and record.lease.grant_key == command.idempotency_key
         and record.lease.owner == command.owner
+        and not is_foreign(record, command.subject)
         and is_run_lease_live(record, now)
     )

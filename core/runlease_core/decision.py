@@ -20,6 +20,13 @@ class Refused(NamedTuple):
     record: RunRecord | None = None
 
 
+class Forbidden(NamedTuple):
+    """The lease belongs to another credential. Whoever knows its owner and token still may not use
+    it: a fencing token is no secret."""
+
+    detail: str
+
+
 class Converged(NamedTuple):
     """The command's effect is already there: answer with this record, write nothing."""
 
@@ -38,7 +45,18 @@ class Write(NamedTuple):
     refusal: Refused | None = None
 
 
-Decision = Write | Converged | Refused
+Decision = Write | Converged | Refused | Forbidden
+
+
+def is_foreign(record: RunRecord, subject: str | None) -> bool:
+    """Whether the lease was taken by another credential. One taken without any belongs to whoever
+    has its token, and without credentials nothing is checked (design, section 9)."""
+    return (
+        subject is not None
+        and record.lease is not None
+        and record.lease.subject is not None
+        and record.lease.subject != subject
+    )
 
 
 def finished(record: RunRecord) -> Refused:

@@ -18,7 +18,7 @@ from typing import Any, Final, Protocol, assert_never, runtime_checkable
 
 from runlease_core.clock import Clock
 from runlease_core.commands import AnyCommand, Renew
-from runlease_core.decide import Converged, Refused, State, Write, decide
+from runlease_core.decide import Converged, Forbidden, Refused, State, Write, decide
 from runlease_core.errors import (
     Code,
     RunAlreadyTerminalError,
@@ -208,6 +208,8 @@ def _execute(
                     raise error_for(refused.code, refused.detail, refused.record)
                 if swapped:
                     return new
+            case Forbidden(detail):
+                raise PermissionError(detail)
             case unreachable:
                 assert_never(unreachable)
     raise refusal or RunConflictError(

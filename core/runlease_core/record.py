@@ -45,13 +45,15 @@ class Lease:
     """Who may advance the run, and until when. `expires_at` equal to now is expired.
 
     `grant_key` is the idempotency key of the acquire that granted it: kept by stores that can,
-    never sent, so that a retried acquire finds its own grant.
+    never sent, so that a retried acquire finds its own grant. `subject` is the credential that took
+    it, where there are credentials: kept and never sent likewise.
     """
 
     owner: str
     acquired_at: datetime
     expires_at: datetime
     grant_key: str | None = field(default=None, compare=False, repr=False)
+    subject: str | None = field(default=None, compare=False, repr=False)
 
     def __post_init__(self) -> None:
         check_owner(self.owner, "lease.owner")

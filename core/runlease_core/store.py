@@ -16,7 +16,7 @@ from datetime import UTC, datetime
 from typing import Final, Literal, Protocol, TypeAlias, runtime_checkable
 
 from runlease_core.commands import CompareAndSet, Create, Delete
-from runlease_core.decide import Converged, Decision, Refused, Write, decide
+from runlease_core.decide import Converged, Decision, Forbidden, Refused, Write, decide
 from runlease_core.errors import (
     Code,
     RunStoreAtomicRequiredError,
@@ -204,3 +204,5 @@ def swapped_in(decision: Decision) -> RunRecord | Tombstone | None:
             return None
         case Refused(code, detail, record):
             raise error_for(code, detail, record)
+        case Forbidden(detail):
+            raise PermissionError(detail)

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
-from datetime import datetime
+from datetime import UTC, datetime
 from http import HTTPStatus
 from importlib.metadata import version
+from pathlib import Path
 from typing import Final
 
 from fastapi import FastAPI, Request
@@ -33,12 +34,18 @@ from runlease_service.api.problems import (
     problem_from_validation,
 )
 from runlease_service.api.service import Service
+from runlease_service.auth.access import Access
+from runlease_service.auth.tokens import TokenFile
 from runlease_service.database import connect
 from runlease_service.database.base import DatabaseSetupError
 from runlease_service.settings import Settings
 
 # Verbs first: their last segment is theirs, and what is left of a path is the run's id.
 ROUTERS: Final = (leases.router, operations.router, runs.router, health.router)
+
+
+def _utc_now() -> datetime:
+    return datetime.now(UTC)
 
 
 class Application(FastAPI):
@@ -114,7 +121,12 @@ def create_app(
         redirect_slashes=False,
         lifespan=lifespan,
     )
-    app.put_in_front(Front(HotDoor(app.routed, service) if hot_door else app.routed, settings))
+    access = None
+    if settings.tokens_file:
+        access = Access(TokenFile(Path(settings.tokens_file)), clock or _utc_now)
+    app.put_in_front(
+        Front(HotDoor(app.routed, service) if hot_door else app.routed, settings, access)
+    )
     app.state.service = service
     for router in ROUTERS:
         app.include_router(router)

@@ -16,6 +16,7 @@ import socket
 from collections.abc import Mapping
 from importlib.metadata import version
 from ipaddress import ip_address
+from pathlib import Path
 from types import FrameType
 from typing import Annotated, Any, Final, Literal, NoReturn, cast, get_args, get_origin
 
@@ -23,6 +24,8 @@ import structlog
 import typer
 from pydantic.fields import FieldInfo
 
+from runlease_service.auth.cli import token_commands
+from runlease_service.auth.tokens import TokenFile, TokenFileError
 from runlease_service.database.base import DatabaseSetupError
 from runlease_service.logs import announcement, configure_logging
 from runlease_service.processes import ENDING_SIGNALS, serve_on
@@ -93,6 +96,11 @@ def _serve(**given: str | bool | None) -> None:
 
     _hand_down(flags)
     configure_logging(settings)
+    if settings.tokens_file:
+        try:
+            TokenFile(Path(settings.tokens_file))
+        except TokenFileError as error:
+            _stop(f"tokens_file (RUNLEASE_TOKENS_FILE): {error}", EXIT_USAGE)
     listening = _bind(settings)
 
     def announce() -> None:
@@ -109,7 +117,7 @@ def _option(name: str, field: FieldInfo) -> inspect.Parameter:
     # Values stay text until Settings reads them, so a flag and a variable follow the same rules
     # and are refused in the same words.
     is_switch = field.annotation is bool
-    default = "off" if is_switch else field.default
+    default = "off" if is_switch else field.default if field.default != "" else "none"
     option = typer.Option(
         None,
         f"--{_FLAGS.get(name, name).replace('_', '-')}",
@@ -161,6 +169,9 @@ def _migrate(
         )
 
 
+commands.add_typer(token_commands, name="token")
+
+
 @commands.command("openapi")
 def _openapi() -> None:
     """Print the OpenAPI document of this version as YAML."""
@@ -200,11 +211,12 @@ def _bind(settings: Settings) -> socket.socket:
         _stop(f"host {host!r} is no address of this machine: {reason}", EXIT_FAILED)
     # `localhost` is often both; what most clients try is 127.0.0.1.
     family, kind, protocol, _, address = min(found, key=lambda one: one[0] != socket.AF_INET)
-    if not _is_loopback(address) and not settings.allow_unauthenticated:
+    is_open = not settings.tokens_file and not settings.allow_unauthenticated
+    if not _is_loopback(address) and is_open:
         _stop(
-            f"{host} can be reached by others, and this version has no authentication: "
-            "bind loopback (--host 127.0.0.1), or put an authenticating proxy in front and pass "
-            "--allow-unauthenticated",
+            f"{host} can be reached by others, and nobody would have to log in: "
+            "name a file of tokens (--tokens-file; `runlease token new` makes one), or put an "
+            "authenticating proxy in front and pass --allow-unauthenticated",
             EXIT_USAGE,
         )
 
@@ -235,6 +247,8 @@ def _startup_line(settings: Settings, listening: socket.socket) -> str:
     url = f"http://{host}:{address[1]}"
     trust = "loopback only" if _is_loopback(address) else "allowed by --allow-unauthenticated"
     authentication = f"none ({trust})"
+    if settings.tokens_file:
+        authentication = f"tokens from {settings.tokens_file}"
     return announcement(
         settings,
         "listening",

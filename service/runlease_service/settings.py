@@ -107,7 +107,8 @@ class Settings(BaseSettings):
         "127.0.0.1",
         min_length=1,
         max_length=255,
-        description="Address to listen on; anything but loopback needs --allow-unauthenticated.",
+        description="Address to listen on; anything but loopback needs --tokens-file or "
+        "--allow-unauthenticated.",
     )
     port: int = Field(
         8080, ge=0, le=65_535, description="Port to listen on; 0 takes a free one and prints it."
@@ -121,6 +122,11 @@ class Settings(BaseSettings):
     )
     workers: int = Field(
         1, ge=1, le=64, description="Processes that share the port and the database file."
+    )
+    tokens_file: str = Field(
+        "",
+        max_length=4096,
+        description="File (YAML, JSON) of the bearer tokens that may be used; see runlease token.",
     )
     allow_unauthenticated: bool = Field(
         default=False,

@@ -19,7 +19,7 @@ from typing import Final
 import pytest
 
 import runlease
-from runlease import RunLeaseHeldError, RunLeaseLostError, RunStatus
+from runlease import LossReason, RunLeaseHeldError, RunLeaseLostError, RunStatus
 from tests.proxy import Proxy
 from tests.service.databases import OwnDatabase
 from tests.service.server import Server, serve
@@ -32,6 +32,7 @@ def test_a_release_with_a_renewal_on_the_wire_leaves_the_run_queued(
     server: Server, proxy: Proxy, url: str
 ) -> None:
     on_the_wire: defaultdict[str, threading.Event] = defaultdict(threading.Event)
+    released: list[str] = []
 
     def slow_renewals(data: bytes, is_request: bool) -> float:
         renewed = re.findall(rb'"runId": ?"([^"]+)"', data) if is_request else []
@@ -46,22 +47,29 @@ def test_a_release_with_a_renewal_on_the_wire_leaves_the_run_queued(
             met = 0
             for number in range(RELEASES // WORKERS):
                 run = ledger.acquire(f"run-{worker}-{number}")
-                met += on_the_wire[run.run_id].wait(0.5)
-                run.release()
+                is_met = on_the_wire[run.run_id].wait(0.5)
+                try:
+                    run.release()
+                except RunLeaseLostError:
+                    # The machine stood still for longer than the lease.
+                    assert run.loss_reason is LossReason.UNPROVED
+                    continue
+                met += is_met
                 record = other.get(run.run_id)
                 assert record is not None
                 assert record.status is RunStatus.QUEUED, record
                 assert not run.lost
+                released.append(run.run_id)
             return met
 
         with ThreadPoolExecutor(WORKERS) as threads:
             met = sum(threads.map(end, range(WORKERS)))
         proxy.trouble = None
         ledger.acquire("the last").release()  # whatever was on the wire has arrived before
-        still = {run_id: other.get(run_id) for run_id in on_the_wire}
+        still = {run_id: other.get(run_id) for run_id in released}
 
     print(f"{RELEASES} releases, {met} of them with a renewal on the wire")
-    assert met > RELEASES * 0.95
+    assert met > RELEASES * 0.9
     assert {record and record.status for record in still.values()} == {RunStatus.QUEUED}
 
 

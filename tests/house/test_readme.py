@@ -126,6 +126,7 @@ def settings_table() -> str:
     for name, field in Settings.model_fields.items():
         flag = "database" if name == "database_url" else name.replace("_", "-")
         default = "off" if field.default is False else field.default
+        default = "none" if default == "" else default
         rows.append(
             f"| `--{flag}` | `{environment_variable(name)}` | `{default}` | {field.description} |"
         )

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 
 from runlease_core.commands import AnyCommand, Fenced, Transition
-from runlease_core.decide import Converged, Decision, Refused, Write, decide
+from runlease_core.decide import Converged, Decision, Forbidden, Refused, Write, decide
 from runlease_core.errors import Code
 from runlease_core.record import RunRecord
 from tests.model.invariants import BrokenInvariant, History, State
@@ -97,3 +97,5 @@ def _code(decision: Decision) -> Code | None:
             return code
         case Write() | Converged():
             return None
+        case Forbidden():
+            raise BrokenInvariant(f"nobody here has a credential: {decision}")

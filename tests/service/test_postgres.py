@@ -20,6 +20,8 @@ from tests.service.databases import OwnDatabase, postgres_server
 from tests.service.in_process import is_unavailable, service_at, until
 from tests.service.server import serve
 
+ANSWERED_S_MAX: Final = 8.0
+"""How long fifty commands may take on a busy machine; with leaked connections they never come."""
 HOLD_S: Final = 2.0
 """How long another session holds a row."""
 OTHERS_S_MAX: Final = 0.5
@@ -275,7 +277,7 @@ async def test_clients_that_hang_up_leak_no_connection(database: OwnDatabase) ->
 
         assert {answer.status_code for answer in answers} == {201}
         print(f"50 after {aborts} aborted: {took_s * 1000:.0f} ms, sessions {max(sessions)}")
-        assert took_s < 1
+        assert took_s < ANSWERED_S_MAX
         assert max(count for count, _ in sessions) <= lanes + readers
         # One that is applied is applied wholly.
         for record in stored:

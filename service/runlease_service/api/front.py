@@ -22,6 +22,8 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from runlease_core.errors import Code
 from runlease_service.api.problems import ProblemError, ServiceCode
 from runlease_service.api.service import REQUEST_ID
+from runlease_service.auth.access import PRINCIPAL, Access, ForbiddenError, UnauthenticatedError
+from runlease_service.auth.principal import Principal
 from runlease_service.settings import Settings
 
 log = structlog.get_logger()
@@ -47,8 +49,9 @@ Header = tuple[bytes, bytes]
 class Front:
     """The outermost layer of the application."""
 
-    def __init__(self, app: ASGIApp, settings: Settings) -> None:
+    def __init__(self, app: ASGIApp, settings: Settings, access: Access | None) -> None:
         self._app = app
+        self._access = access
         self._body_bytes_max = settings.body_bytes_max
         self._url_bytes_max = settings.url_bytes_max
         self._body_wait_s_max = settings.body_wait_ms_max / 1000
@@ -103,6 +106,8 @@ class Front:
             if "\n" in scope["path"]:
                 # A route's pattern ends before a last line feed: `x%0A` would be taken for `x`.
                 raise _malformed("runId", "must hold no control character and no lone surrogate")
+        if self._access is not None:
+            PRINCIPAL.set(self._judged(self._access, scope))
         if b"%" in scope["query_string"]:
             _decoded(scope["query_string"], "query")
         if scope["query_string"] and _takes_no_query(scope):
@@ -120,6 +125,18 @@ class Front:
 
         scope[BODY] = body
         return replay
+
+    @staticmethod
+    def _judged(access: Access, scope: Scope) -> Principal | None:
+        """Who asks, before the body is read or anything is looked up."""
+        credential = scope[HEADERS].get(b"authorization")
+        try:
+            return access.judge(scope["method"], scope["path"], credential)
+        except UnauthenticatedError as error:
+            challenge = {"WWW-Authenticate": "Bearer"}
+            raise ProblemError(ServiceCode.UNAUTHENTICATED, str(error), headers=challenge) from None
+        except ForbiddenError as error:
+            raise ProblemError(ServiceCode.FORBIDDEN, str(error)) from None
 
     async def _read(self, scope: Scope, receive: Receive) -> bytes:
         known: dict[bytes, bytes] = scope[HEADERS]

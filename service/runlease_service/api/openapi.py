@@ -12,6 +12,7 @@ from fastapi import FastAPI
 from fastapi.openapi.utils import get_openapi
 
 from runlease_service.api.models import Problem
+from runlease_service.auth.access import needed_scope
 
 DESCRIPTION: Final = """
 `runlease` holds one authoritative record per run: status, lease, fencing token, version. A worker
@@ -28,6 +29,13 @@ TAGS: Final = [
     {"name": "runs", "description": "The run as a resource."},
     {"name": "service", "description": "The service itself."},
 ]
+
+
+BEARER: Final = {
+    "type": "http",
+    "scheme": "bearer",
+    "description": "A token of the service's tokens file; without such a file none is asked for.",
+}
 
 
 def install_openapi(app: FastAPI) -> None:
@@ -77,9 +85,13 @@ def _document(app: FastAPI) -> dict[str, Any]:
     schemas |= {name: schemas.get(name, schema) for name, schema in problem.pop("$defs").items()}
     schemas[Problem.__name__] = problem
     document["components"]["schemas"] = dict(sorted(schemas.items()))
-    for path in document["paths"].values():
-        for operation in path.values():
+    document["components"]["securitySchemes"] = {"bearer": BEARER}
+    for template, path in document["paths"].items():
+        for method, operation in path.items():
             operation["description"] = _unfold(operation["description"])
+            if scope := needed_scope(method.upper(), template):
+                operation["description"] += f"\n\nNeeds the scope `{scope}`."
+                operation["security"] = [{"bearer": []}]
             for parameter in operation.get("parameters", ()):
                 parameter["schema"] = _of_parameter(parameter["schema"])
     return document

@@ -31,7 +31,13 @@ EVERYWHERE: Final = (
     ServiceCode.URI_TOO_LONG,
     ServiceCode.INTERNAL_ERROR,
 )
-STORED: Final = (*EVERYWHERE, ServiceCode.UNAVAILABLE, Code.RUN_INTEGRITY_ERROR)
+STORED: Final = (
+    *EVERYWHERE,
+    ServiceCode.UNAUTHENTICATED,
+    ServiceCode.FORBIDDEN,
+    ServiceCode.UNAVAILABLE,
+    Code.RUN_INTEGRITY_ERROR,
+)
 WITH_BODY: Final = (ServiceCode.PAYLOAD_TOO_LARGE, ServiceCode.UNSUPPORTED_MEDIA_TYPE)
 FENCED: Final = (Code.RUN_LEASE_LOST,)
 

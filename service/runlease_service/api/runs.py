@@ -50,7 +50,8 @@ from runlease_service.api.responses import (
     record_response,
     responses,
 )
-from runlease_service.api.service import ServiceParam, is_created, record_of
+from runlease_service.api.service import ServiceParam, allow, is_created, record_of
+from runlease_service.auth.access import PRINCIPAL
 from runlease_service.database.base import (
     DatabaseUnavailableError,
     Position,
@@ -158,6 +159,7 @@ async def list_runs(
         page = await service.database.page(
             RunQuery(
                 limit=limit,
+                within=None if (principal := PRINCIPAL.get()) is None else principal.prefixes,
                 after=None if query.cursor is None else _position(query.cursor),
                 status=None if query.status is None else RunStatus(query.status),
                 owner=None if query.owner is None else check_owner(query.owner),
@@ -203,7 +205,8 @@ async def get_run(
     """The record is evidence, not a grant: a worker never takes a fencing token from it."""
     expected = expected_version(if_match)
     try:
-        record, now = await service.database.get(check_run_id(run_id))
+        allow(check_run_id(run_id))
+        record, now = await service.database.get(run_id)
     except DatabaseUnavailableError as error:
         raise unavailable(str(error)) from error
     if record is None:

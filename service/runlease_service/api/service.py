@@ -8,13 +8,14 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 from contextvars import ContextVar
+from dataclasses import replace
 from typing import Annotated, Final
 
 import structlog
 from fastapi import Depends, Request
 
-from runlease_core.commands import AnyCommand, FenceCheckpoint, Renew
-from runlease_core.decide import Converged, Refused, Write
+from runlease_core.commands import Acquire, AnyCommand, FenceCheckpoint, Fenced, Renew
+from runlease_core.decide import Converged, Forbidden, Refused, Write
 from runlease_core.fields import malformed
 from runlease_core.record import RunRecord, Tombstone
 from runlease_service.api.problems import (
@@ -23,6 +24,7 @@ from runlease_service.api.problems import (
     problem_from_refusal,
     unavailable,
 )
+from runlease_service.auth.access import PRINCIPAL
 from runlease_service.database.base import Database, DatabaseUnavailableError
 from runlease_service.executor import Answer, Executor, OverloadedError
 from runlease_service.settings import Settings
@@ -83,6 +85,8 @@ class Service:
 
     async def execute(self, command: AnyCommand) -> Answer:
         """Decide one command. A refusal, a full queue or a database that is away is a problem."""
+        allow(command.run_id)
+        command = on_behalf(command)
         try:
             answer = await self._executor.execute(command)
         except (OverloadedError, DatabaseUnavailableError) as error:
@@ -94,16 +98,47 @@ class Service:
 
     async def execute_all(self, commands: Sequence[AnyCommand]) -> list[Answer | ProblemError]:
         """Decide many commands, each for itself."""
+        allowed = [one for one in commands if covers(one.run_id)]
         try:
-            answers = await self._executor.execute_all(commands)
+            answers = await self._executor.execute_all([on_behalf(one) for one in allowed])
         except OverloadedError as error:
             raise unavailable(str(error)) from error
-        return [_settled(answer) for answer in answers]
+        if len(allowed) == len(commands):
+            return [_settled(answer) for answer in answers]
+        settled = iter(answers)
+        return [_settled(next(settled)) if covers(one.run_id) else outside() for one in commands]
+
+
+def covers(run_id: str) -> bool:
+    """Whether whoever asks may know of this run."""
+    principal = PRINCIPAL.get()
+    return principal is None or principal.covers(run_id)
+
+
+def outside() -> ProblemError:
+    """403 for an id outside of the caller's prefixes, whether there is such a run or not."""
+    return ProblemError(ServiceCode.FORBIDDEN, "the credential's prefixes do not cover this run")
+
+
+def allow(run_id: str) -> None:
+    """Return when whoever asks may know of this run."""
+    if not covers(run_id):
+        raise outside()
+
+
+def on_behalf(command: AnyCommand) -> AnyCommand:
+    """The command with the credential that gives it: a lease belongs to whoever took it."""
+    principal = PRINCIPAL.get()
+    if principal is None or not isinstance(command, Acquire | Fenced):
+        return command
+    return replace(command, subject=principal.subject)
 
 
 def refusal(answer: Answer) -> ProblemError | None:
     """The problem that the caller is told, if the command was refused."""
     decision = answer.decision
+    if isinstance(decision, Forbidden):
+        return ProblemError(ServiceCode.FORBIDDEN, decision.detail)
     refused = decision.refusal if isinstance(decision, Write) else decision
     return problem_from_refusal(refused, answer.now) if isinstance(refused, Refused) else None
 

@@ -64,7 +64,8 @@ class Position:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunQuery:
-    """Which runs to list. Filters are joined by "and"; `after` is exclusive."""
+    """Which runs to list. Filters are joined by "and"; `after` is exclusive; `within` are the
+    prefixes that the caller may see, None for all."""
 
     limit: int
     after: Position | None = None
@@ -73,6 +74,7 @@ class RunQuery:
     lease: LeaseState | None = None
     prefix: str | None = None
     labels: tuple[str, ...] = ()
+    within: tuple[str, ...] | None = None
 
 
 @dataclass(frozen=True, slots=True)

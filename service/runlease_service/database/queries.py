@@ -10,7 +10,7 @@ import sys
 from collections.abc import Sequence
 from typing import Any
 
-from sqlalchemy import Select, and_, bindparam, or_, select
+from sqlalchemy import ColumnElement, Select, and_, bindparam, or_, select, true
 
 from runlease_core.instant import ms_from_instant
 from runlease_service.database.base import Page, Position, RunQuery
@@ -43,15 +43,20 @@ def select_page(query: RunQuery, now_ms: int) -> Select[Any]:
     elif query.lease == "expired":
         statement = statement.where(runs.c.status == "running", runs.c.lease_expires_at <= now_ms)
     if query.prefix:
-        statement = statement.where(runs.c.run_id >= query.prefix)
-        if (end := end_of_prefix(query.prefix)) is not None:
-            statement = statement.where(runs.c.run_id < end)
+        statement = statement.where(_has_prefix(query.prefix))
+    if query.within is not None and "" not in query.within:
+        statement = statement.where(or_(*(_has_prefix(prefix) for prefix in query.within)))
     for label in query.labels:
         of_label = run_labels.alias()
         statement = statement.join(
             of_label, and_(of_label.c.run_id == runs.c.run_id, of_label.c.label == label)
         )
     return statement.limit(query.limit + 1)
+
+
+def _has_prefix(prefix: str) -> ColumnElement[bool]:
+    end = end_of_prefix(prefix)
+    return and_(runs.c.run_id >= prefix, true() if end is None else runs.c.run_id < end)
 
 
 def select_run() -> Select[Any]:

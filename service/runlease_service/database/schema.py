@@ -69,6 +69,7 @@ runs = Table(
     Column("lease_acquired_at", BigInteger),
     Column("lease_expires_at", BigInteger),
     Column("lease_grant_key", Text),
+    Column("lease_subject", Text),
     Column("checkpoint_key", Text),
     Column("checkpoint_snapshot_version", BigInteger),
     Column("checkpoint_saved_at", BigInteger),
@@ -94,7 +95,8 @@ runs = Table(
         "(lease_owner IS NULL) = (lease_expires_at IS NULL)"
         " AND (lease_owner IS NULL) = (lease_acquired_at IS NULL)"
         " AND (lease_owner IS NULL OR (status IS NOT NULL AND status = 'running'))"
-        " AND (lease_owner IS NOT NULL OR lease_grant_key IS NULL)",
+        " AND (lease_owner IS NOT NULL OR lease_grant_key IS NULL)"
+        " AND (lease_owner IS NOT NULL OR lease_subject IS NULL)",
         name="lease_whole",
     ),
     CheckConstraint("lease_expires_at >= lease_acquired_at", name="lease_forward"),
@@ -193,6 +195,7 @@ def row_from_record(record: RunRecord) -> Row:
         ms_from_instant(lease.acquired_at) if lease else None,
         ms_from_instant(lease.expires_at) if lease else None,
         lease.grant_key if lease else None,
+        lease.subject if lease else None,
         ref.key if ref else None,
         ref.snapshot_version if ref else None,
         ms_from_instant(ref.saved_at) if ref else None,
@@ -239,6 +242,7 @@ def is_same_grant(before: RunRecord, after: RunRecord) -> bool:
         and after.lease is not None
         and before.lease.owner == after.lease.owner
         and before.lease.grant_key == after.lease.grant_key
+        and before.lease.subject == after.lease.subject
         and before.fencing_token == after.fencing_token
         and before.attempt == after.attempt
         and before.labels == after.labels
@@ -274,6 +278,7 @@ def _record(row: Sequence[Any]) -> RunRecord:
         lease_acquired_at,
         lease_expires_at,
         lease_grant_key,
+        lease_subject,
         checkpoint_key,
         checkpoint_snapshot_version,
         checkpoint_saved_at,
@@ -301,6 +306,7 @@ def _record(row: Sequence[Any]) -> RunRecord:
                 instant_from_ms(lease_acquired_at),
                 instant_from_ms(lease_expires_at),
                 lease_grant_key,
+                lease_subject,
             ),
             "checkpoint_ref": None
             if checkpoint_key is None

@@ -59,6 +59,16 @@ def _parse_response(
 
         return response_400
 
+    if response.status_code == 401:
+        response_401 = Problem.from_dict(response.json())
+
+        return response_401
+
+    if response.status_code == 403:
+        response_403 = Problem.from_dict(response.json())
+
+        return response_403
+
     if response.status_code == 408:
         response_408 = Problem.from_dict(response.json())
 
@@ -124,7 +134,7 @@ def _build_response(
 def sync_detailed(
     run_id: str,
     *,
-    client: AuthenticatedClient | Client,
+    client: AuthenticatedClient,
     body: AcquireBody,
     if_match: str | Unset = UNSET,
     idempotency_key: str | Unset = UNSET,
@@ -134,6 +144,8 @@ def sync_detailed(
      Take the lease before executing or restoring anything. A new grant has a higher fencing token, and
     every write under an older one is refused from then on. Send an `Idempotency-Key`, so that a retry
     after a lost answer finds its own grant again.
+
+    Needs the scope `work`.
 
     Args:
         run_id (str):
@@ -166,7 +178,7 @@ def sync_detailed(
 def sync(
     run_id: str,
     *,
-    client: AuthenticatedClient | Client,
+    client: AuthenticatedClient,
     body: AcquireBody,
     if_match: str | Unset = UNSET,
     idempotency_key: str | Unset = UNSET,
@@ -176,6 +188,8 @@ def sync(
      Take the lease before executing or restoring anything. A new grant has a higher fencing token, and
     every write under an older one is refused from then on. Send an `Idempotency-Key`, so that a retry
     after a lost answer finds its own grant again.
+
+    Needs the scope `work`.
 
     Args:
         run_id (str):
@@ -203,7 +217,7 @@ def sync(
 async def asyncio_detailed(
     run_id: str,
     *,
-    client: AuthenticatedClient | Client,
+    client: AuthenticatedClient,
     body: AcquireBody,
     if_match: str | Unset = UNSET,
     idempotency_key: str | Unset = UNSET,
@@ -213,6 +227,8 @@ async def asyncio_detailed(
      Take the lease before executing or restoring anything. A new grant has a higher fencing token, and
     every write under an older one is refused from then on. Send an `Idempotency-Key`, so that a retry
     after a lost answer finds its own grant again.
+
+    Needs the scope `work`.
 
     Args:
         run_id (str):
@@ -243,7 +259,7 @@ async def asyncio_detailed(
 async def asyncio(
     run_id: str,
     *,
-    client: AuthenticatedClient | Client,
+    client: AuthenticatedClient,
     body: AcquireBody,
     if_match: str | Unset = UNSET,
     idempotency_key: str | Unset = UNSET,
@@ -253,6 +269,8 @@ async def asyncio(
      Take the lease before executing or restoring anything. A new grant has a higher fencing token, and
     every write under an older one is refused from then on. Send an `Idempotency-Key`, so that a retry
     after a lost answer finds its own grant again.
+
+    Needs the scope `work`.
 
     Args:
         run_id (str):

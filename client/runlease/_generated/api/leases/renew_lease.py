@@ -50,6 +50,16 @@ def _parse_response(
 
         return response_400
 
+    if response.status_code == 401:
+        response_401 = Problem.from_dict(response.json())
+
+        return response_401
+
+    if response.status_code == 403:
+        response_403 = Problem.from_dict(response.json())
+
+        return response_403
+
     if response.status_code == 408:
         response_408 = Problem.from_dict(response.json())
 
@@ -115,7 +125,7 @@ def _build_response(
 def sync_detailed(
     run_id: str,
     *,
-    client: AuthenticatedClient | Client,
+    client: AuthenticatedClient,
     body: RenewBody,
     if_match: str | Unset = UNSET,
 ) -> Response[Problem | RunRecord]:
@@ -123,6 +133,8 @@ def sync_detailed(
 
      Renew while working, at about a third of the lease's length. A lease that ran out and that nobody
     took may still be renewed: the token decides.
+
+    Needs the scope `work`.
 
     Args:
         run_id (str):
@@ -153,7 +165,7 @@ def sync_detailed(
 def sync(
     run_id: str,
     *,
-    client: AuthenticatedClient | Client,
+    client: AuthenticatedClient,
     body: RenewBody,
     if_match: str | Unset = UNSET,
 ) -> Problem | RunRecord | None:
@@ -161,6 +173,8 @@ def sync(
 
      Renew while working, at about a third of the lease's length. A lease that ran out and that nobody
     took may still be renewed: the token decides.
+
+    Needs the scope `work`.
 
     Args:
         run_id (str):
@@ -186,7 +200,7 @@ def sync(
 async def asyncio_detailed(
     run_id: str,
     *,
-    client: AuthenticatedClient | Client,
+    client: AuthenticatedClient,
     body: RenewBody,
     if_match: str | Unset = UNSET,
 ) -> Response[Problem | RunRecord]:
@@ -194,6 +208,8 @@ async def asyncio_detailed(
 
      Renew while working, at about a third of the lease's length. A lease that ran out and that nobody
     took may still be renewed: the token decides.
+
+    Needs the scope `work`.
 
     Args:
         run_id (str):
@@ -222,7 +238,7 @@ async def asyncio_detailed(
 async def asyncio(
     run_id: str,
     *,
-    client: AuthenticatedClient | Client,
+    client: AuthenticatedClient,
     body: RenewBody,
     if_match: str | Unset = UNSET,
 ) -> Problem | RunRecord | None:
@@ -230,6 +246,8 @@ async def asyncio(
 
      Renew while working, at about a third of the lease's length. A lease that ran out and that nobody
     took may still be renewed: the token decides.
+
+    Needs the scope `work`.
 
     Args:
         run_id (str):

@@ -46,6 +46,16 @@ def _parse_response(
 
         return response_400
 
+    if response.status_code == 401:
+        response_401 = Problem.from_dict(response.json())
+
+        return response_401
+
+    if response.status_code == 403:
+        response_403 = Problem.from_dict(response.json())
+
+        return response_403
+
     if response.status_code == 408:
         response_408 = Problem.from_dict(response.json())
 
@@ -100,13 +110,15 @@ def _build_response(
 
 def sync_detailed(
     *,
-    client: AuthenticatedClient | Client,
+    client: AuthenticatedClient,
     body: RenewBatchBody,
     if_match: str | Unset = UNSET,
 ) -> Response[Problem | RenewResults]:
     """Renew many leases of one owner
 
      Each grant is judged for itself: one that is lost or malformed costs no other.
+
+    Needs the scope `work`.
 
     Args:
         if_match (str | Unset):
@@ -134,13 +146,15 @@ def sync_detailed(
 
 def sync(
     *,
-    client: AuthenticatedClient | Client,
+    client: AuthenticatedClient,
     body: RenewBatchBody,
     if_match: str | Unset = UNSET,
 ) -> Problem | RenewResults | None:
     """Renew many leases of one owner
 
      Each grant is judged for itself: one that is lost or malformed costs no other.
+
+    Needs the scope `work`.
 
     Args:
         if_match (str | Unset):
@@ -163,13 +177,15 @@ def sync(
 
 async def asyncio_detailed(
     *,
-    client: AuthenticatedClient | Client,
+    client: AuthenticatedClient,
     body: RenewBatchBody,
     if_match: str | Unset = UNSET,
 ) -> Response[Problem | RenewResults]:
     """Renew many leases of one owner
 
      Each grant is judged for itself: one that is lost or malformed costs no other.
+
+    Needs the scope `work`.
 
     Args:
         if_match (str | Unset):
@@ -195,13 +211,15 @@ async def asyncio_detailed(
 
 async def asyncio(
     *,
-    client: AuthenticatedClient | Client,
+    client: AuthenticatedClient,
     body: RenewBatchBody,
     if_match: str | Unset = UNSET,
 ) -> Problem | RenewResults | None:
     """Renew many leases of one owner
 
      Each grant is judged for itself: one that is lost or malformed costs no other.
+
+    Needs the scope `work`.
 
     Args:
         if_match (str | Unset):

@@ -50,6 +50,16 @@ def _parse_response(
 
         return response_400
 
+    if response.status_code == 401:
+        response_401 = Problem.from_dict(response.json())
+
+        return response_401
+
+    if response.status_code == 403:
+        response_403 = Problem.from_dict(response.json())
+
+        return response_403
+
     if response.status_code == 408:
         response_408 = Problem.from_dict(response.json())
 
@@ -115,7 +125,7 @@ def _build_response(
 def sync_detailed(
     run_id: str,
     *,
-    client: AuthenticatedClient | Client,
+    client: AuthenticatedClient,
     body: TransitionBody,
     if_match: str | Unset = UNSET,
 ) -> Response[Problem | RunRecord]:
@@ -123,6 +133,8 @@ def sync_detailed(
 
      `queued` releases the run unfinished, `suspended` lets it wait for approvals, `completed`, `failed`
     and `cancelled` end it. The same status at the same token converges.
+
+    Needs the scope `work`.
 
     Args:
         run_id (str):
@@ -154,7 +166,7 @@ def sync_detailed(
 def sync(
     run_id: str,
     *,
-    client: AuthenticatedClient | Client,
+    client: AuthenticatedClient,
     body: TransitionBody,
     if_match: str | Unset = UNSET,
 ) -> Problem | RunRecord | None:
@@ -162,6 +174,8 @@ def sync(
 
      `queued` releases the run unfinished, `suspended` lets it wait for approvals, `completed`, `failed`
     and `cancelled` end it. The same status at the same token converges.
+
+    Needs the scope `work`.
 
     Args:
         run_id (str):
@@ -188,7 +202,7 @@ def sync(
 async def asyncio_detailed(
     run_id: str,
     *,
-    client: AuthenticatedClient | Client,
+    client: AuthenticatedClient,
     body: TransitionBody,
     if_match: str | Unset = UNSET,
 ) -> Response[Problem | RunRecord]:
@@ -196,6 +210,8 @@ async def asyncio_detailed(
 
      `queued` releases the run unfinished, `suspended` lets it wait for approvals, `completed`, `failed`
     and `cancelled` end it. The same status at the same token converges.
+
+    Needs the scope `work`.
 
     Args:
         run_id (str):
@@ -225,7 +241,7 @@ async def asyncio_detailed(
 async def asyncio(
     run_id: str,
     *,
-    client: AuthenticatedClient | Client,
+    client: AuthenticatedClient,
     body: TransitionBody,
     if_match: str | Unset = UNSET,
 ) -> Problem | RunRecord | None:
@@ -233,6 +249,8 @@ async def asyncio(
 
      `queued` releases the run unfinished, `suspended` lets it wait for approvals, `completed`, `failed`
     and `cancelled` end it. The same status at the same token converges.
+
+    Needs the scope `work`.
 
     Args:
         run_id (str):

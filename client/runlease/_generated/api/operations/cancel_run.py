@@ -53,6 +53,16 @@ def _parse_response(
 
         return response_400
 
+    if response.status_code == 401:
+        response_401 = Problem.from_dict(response.json())
+
+        return response_401
+
+    if response.status_code == 403:
+        response_403 = Problem.from_dict(response.json())
+
+        return response_403
+
     if response.status_code == 404:
         response_404 = Problem.from_dict(response.json())
 
@@ -123,7 +133,7 @@ def _build_response(
 def sync_detailed(
     run_id: str,
     *,
-    client: AuthenticatedClient | Client,
+    client: AuthenticatedClient,
     body: MessageBody | None | Unset = UNSET,
     if_match: str | Unset = UNSET,
 ) -> Response[Problem | RunRecord]:
@@ -131,6 +141,8 @@ def sync_detailed(
 
      End the run whoever holds it. The fencing token rises, so a working owner is fenced at its next
     write. A run that is cancelled already converges.
+
+    Needs the scope `operate`.
 
     Args:
         run_id (str):
@@ -161,7 +173,7 @@ def sync_detailed(
 def sync(
     run_id: str,
     *,
-    client: AuthenticatedClient | Client,
+    client: AuthenticatedClient,
     body: MessageBody | None | Unset = UNSET,
     if_match: str | Unset = UNSET,
 ) -> Problem | RunRecord | None:
@@ -169,6 +181,8 @@ def sync(
 
      End the run whoever holds it. The fencing token rises, so a working owner is fenced at its next
     write. A run that is cancelled already converges.
+
+    Needs the scope `operate`.
 
     Args:
         run_id (str):
@@ -194,7 +208,7 @@ def sync(
 async def asyncio_detailed(
     run_id: str,
     *,
-    client: AuthenticatedClient | Client,
+    client: AuthenticatedClient,
     body: MessageBody | None | Unset = UNSET,
     if_match: str | Unset = UNSET,
 ) -> Response[Problem | RunRecord]:
@@ -202,6 +216,8 @@ async def asyncio_detailed(
 
      End the run whoever holds it. The fencing token rises, so a working owner is fenced at its next
     write. A run that is cancelled already converges.
+
+    Needs the scope `operate`.
 
     Args:
         run_id (str):
@@ -230,7 +246,7 @@ async def asyncio_detailed(
 async def asyncio(
     run_id: str,
     *,
-    client: AuthenticatedClient | Client,
+    client: AuthenticatedClient,
     body: MessageBody | None | Unset = UNSET,
     if_match: str | Unset = UNSET,
 ) -> Problem | RunRecord | None:
@@ -238,6 +254,8 @@ async def asyncio(
 
      End the run whoever holds it. The fencing token rises, so a working owner is fenced at its next
     write. A run that is cancelled already converges.
+
+    Needs the scope `operate`.
 
     Args:
         run_id (str):

@@ -50,6 +50,16 @@ def _parse_response(
         response_204 = cast(Any, None)
         return response_204
 
+    if response.status_code == 401:
+        response_401 = Problem.from_dict(response.json())
+
+        return response_401
+
+    if response.status_code == 403:
+        response_403 = Problem.from_dict(response.json())
+
+        return response_403
+
     if response.status_code == 408:
         response_408 = Problem.from_dict(response.json())
 
@@ -105,13 +115,15 @@ def _build_response(
 def sync_detailed(
     run_id: str,
     *,
-    client: AuthenticatedClient | Client,
+    client: AuthenticatedClient,
     force: DeleteRunForce | Unset = "false",
     if_match: str | Unset = UNSET,
 ) -> Response[Any | Problem]:
     """Remove a run
 
      The last fencing token stays behind: a run made again under this id starts above it.
+
+    Needs the scope `store`.
 
     Args:
         run_id (str):
@@ -142,13 +154,15 @@ def sync_detailed(
 def sync(
     run_id: str,
     *,
-    client: AuthenticatedClient | Client,
+    client: AuthenticatedClient,
     force: DeleteRunForce | Unset = "false",
     if_match: str | Unset = UNSET,
 ) -> Any | Problem | None:
     """Remove a run
 
      The last fencing token stays behind: a run made again under this id starts above it.
+
+    Needs the scope `store`.
 
     Args:
         run_id (str):
@@ -174,13 +188,15 @@ def sync(
 async def asyncio_detailed(
     run_id: str,
     *,
-    client: AuthenticatedClient | Client,
+    client: AuthenticatedClient,
     force: DeleteRunForce | Unset = "false",
     if_match: str | Unset = UNSET,
 ) -> Response[Any | Problem]:
     """Remove a run
 
      The last fencing token stays behind: a run made again under this id starts above it.
+
+    Needs the scope `store`.
 
     Args:
         run_id (str):
@@ -209,13 +225,15 @@ async def asyncio_detailed(
 async def asyncio(
     run_id: str,
     *,
-    client: AuthenticatedClient | Client,
+    client: AuthenticatedClient,
     force: DeleteRunForce | Unset = "false",
     if_match: str | Unset = UNSET,
 ) -> Any | Problem | None:
     """Remove a run
 
      The last fencing token stays behind: a run made again under this id starts above it.
+
+    Needs the scope `store`.
 
     Args:
         run_id (str):

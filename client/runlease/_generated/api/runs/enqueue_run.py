@@ -51,6 +51,16 @@ def _parse_response(
 
         return response_400
 
+    if response.status_code == 401:
+        response_401 = Problem.from_dict(response.json())
+
+        return response_401
+
+    if response.status_code == 403:
+        response_403 = Problem.from_dict(response.json())
+
+        return response_403
+
     if response.status_code == 408:
         response_408 = Problem.from_dict(response.json())
 
@@ -115,7 +125,7 @@ def _build_response(
 
 def sync_detailed(
     *,
-    client: AuthenticatedClient | Client,
+    client: AuthenticatedClient,
     body: EnqueueBody,
     if_match: str | Unset = UNSET,
 ) -> Response[Problem | RunRecord]:
@@ -123,6 +133,8 @@ def sync_detailed(
 
      Make a run that any worker may acquire. Sent again it converges; the labels of the first stay. A run
     that a worker acquires need not be made first.
+
+    Needs the scope `work`.
 
     Args:
         if_match (str | Unset):
@@ -150,7 +162,7 @@ def sync_detailed(
 
 def sync(
     *,
-    client: AuthenticatedClient | Client,
+    client: AuthenticatedClient,
     body: EnqueueBody,
     if_match: str | Unset = UNSET,
 ) -> Problem | RunRecord | None:
@@ -158,6 +170,8 @@ def sync(
 
      Make a run that any worker may acquire. Sent again it converges; the labels of the first stay. A run
     that a worker acquires need not be made first.
+
+    Needs the scope `work`.
 
     Args:
         if_match (str | Unset):
@@ -180,7 +194,7 @@ def sync(
 
 async def asyncio_detailed(
     *,
-    client: AuthenticatedClient | Client,
+    client: AuthenticatedClient,
     body: EnqueueBody,
     if_match: str | Unset = UNSET,
 ) -> Response[Problem | RunRecord]:
@@ -188,6 +202,8 @@ async def asyncio_detailed(
 
      Make a run that any worker may acquire. Sent again it converges; the labels of the first stay. A run
     that a worker acquires need not be made first.
+
+    Needs the scope `work`.
 
     Args:
         if_match (str | Unset):
@@ -213,7 +229,7 @@ async def asyncio_detailed(
 
 async def asyncio(
     *,
-    client: AuthenticatedClient | Client,
+    client: AuthenticatedClient,
     body: EnqueueBody,
     if_match: str | Unset = UNSET,
 ) -> Problem | RunRecord | None:
@@ -221,6 +237,8 @@ async def asyncio(
 
      Make a run that any worker may acquire. Sent again it converges; the labels of the first stay. A run
     that a worker acquires need not be made first.
+
+    Needs the scope `work`.
 
     Args:
         if_match (str | Unset):

@@ -47,6 +47,16 @@ def _parse_response(
         response_304 = cast(Any, None)
         return response_304
 
+    if response.status_code == 401:
+        response_401 = Problem.from_dict(response.json())
+
+        return response_401
+
+    if response.status_code == 403:
+        response_403 = Problem.from_dict(response.json())
+
+        return response_403
+
     if response.status_code == 404:
         response_404 = Problem.from_dict(response.json())
 
@@ -102,13 +112,15 @@ def _build_response(
 def sync_detailed(
     run_id: str,
     *,
-    client: AuthenticatedClient | Client,
+    client: AuthenticatedClient,
     if_none_match: str | Unset = UNSET,
     if_match: str | Unset = UNSET,
 ) -> Response[Any | Problem | RunRecord]:
     """Read a run without taking it
 
      The record is evidence, not a grant: a worker never takes a fencing token from it.
+
+    Needs the scope `read`.
 
     Args:
         run_id (str):
@@ -139,13 +151,15 @@ def sync_detailed(
 def sync(
     run_id: str,
     *,
-    client: AuthenticatedClient | Client,
+    client: AuthenticatedClient,
     if_none_match: str | Unset = UNSET,
     if_match: str | Unset = UNSET,
 ) -> Any | Problem | RunRecord | None:
     """Read a run without taking it
 
      The record is evidence, not a grant: a worker never takes a fencing token from it.
+
+    Needs the scope `read`.
 
     Args:
         run_id (str):
@@ -171,13 +185,15 @@ def sync(
 async def asyncio_detailed(
     run_id: str,
     *,
-    client: AuthenticatedClient | Client,
+    client: AuthenticatedClient,
     if_none_match: str | Unset = UNSET,
     if_match: str | Unset = UNSET,
 ) -> Response[Any | Problem | RunRecord]:
     """Read a run without taking it
 
      The record is evidence, not a grant: a worker never takes a fencing token from it.
+
+    Needs the scope `read`.
 
     Args:
         run_id (str):
@@ -206,13 +222,15 @@ async def asyncio_detailed(
 async def asyncio(
     run_id: str,
     *,
-    client: AuthenticatedClient | Client,
+    client: AuthenticatedClient,
     if_none_match: str | Unset = UNSET,
     if_match: str | Unset = UNSET,
 ) -> Any | Problem | RunRecord | None:
     """Read a run without taking it
 
      The record is evidence, not a grant: a worker never takes a fencing token from it.
+
+    Needs the scope `read`.
 
     Args:
         run_id (str):

@@ -75,6 +75,16 @@ def _parse_response(
 
         return response_200
 
+    if response.status_code == 401:
+        response_401 = Problem.from_dict(response.json())
+
+        return response_401
+
+    if response.status_code == 403:
+        response_403 = Problem.from_dict(response.json())
+
+        return response_403
+
     if response.status_code == 408:
         response_408 = Problem.from_dict(response.json())
 
@@ -119,7 +129,7 @@ def _build_response(
 
 def sync_detailed(
     *,
-    client: AuthenticatedClient | Client,
+    client: AuthenticatedClient,
     status: ListRunsStatus | Unset = UNSET,
     owner: str | Unset = UNSET,
     lease: ListRunsLease | Unset = UNSET,
@@ -133,6 +143,8 @@ def sync_detailed(
 
      Pages are keyset pages: a page costs the same at any depth, and runs that are made while paging
     neither repeat nor hide another.
+
+    Needs the scope `read`.
 
     Args:
         status (ListRunsStatus | Unset):
@@ -172,7 +184,7 @@ def sync_detailed(
 
 def sync(
     *,
-    client: AuthenticatedClient | Client,
+    client: AuthenticatedClient,
     status: ListRunsStatus | Unset = UNSET,
     owner: str | Unset = UNSET,
     lease: ListRunsLease | Unset = UNSET,
@@ -186,6 +198,8 @@ def sync(
 
      Pages are keyset pages: a page costs the same at any depth, and runs that are made while paging
     neither repeat nor hide another.
+
+    Needs the scope `read`.
 
     Args:
         status (ListRunsStatus | Unset):
@@ -220,7 +234,7 @@ def sync(
 
 async def asyncio_detailed(
     *,
-    client: AuthenticatedClient | Client,
+    client: AuthenticatedClient,
     status: ListRunsStatus | Unset = UNSET,
     owner: str | Unset = UNSET,
     lease: ListRunsLease | Unset = UNSET,
@@ -234,6 +248,8 @@ async def asyncio_detailed(
 
      Pages are keyset pages: a page costs the same at any depth, and runs that are made while paging
     neither repeat nor hide another.
+
+    Needs the scope `read`.
 
     Args:
         status (ListRunsStatus | Unset):
@@ -271,7 +287,7 @@ async def asyncio_detailed(
 
 async def asyncio(
     *,
-    client: AuthenticatedClient | Client,
+    client: AuthenticatedClient,
     status: ListRunsStatus | Unset = UNSET,
     owner: str | Unset = UNSET,
     lease: ListRunsLease | Unset = UNSET,
@@ -285,6 +301,8 @@ async def asyncio(
 
      Pages are keyset pages: a page costs the same at any depth, and runs that are made while paging
     neither repeat nor hide another.
+
+    Needs the scope `read`.
 
     Args:
         status (ListRunsStatus | Unset):

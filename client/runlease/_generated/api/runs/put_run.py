@@ -59,6 +59,16 @@ def _parse_response(
 
         return response_400
 
+    if response.status_code == 401:
+        response_401 = Problem.from_dict(response.json())
+
+        return response_401
+
+    if response.status_code == 403:
+        response_403 = Problem.from_dict(response.json())
+
+        return response_403
+
     if response.status_code == 404:
         response_404 = Problem.from_dict(response.json())
 
@@ -134,7 +144,7 @@ def _build_response(
 def sync_detailed(
     run_id: str,
     *,
-    client: AuthenticatedClient | Client,
+    client: AuthenticatedClient,
     body: RecordBody,
     if_match: str | Unset = UNSET,
     if_none_match: str | Unset = UNSET,
@@ -144,6 +154,8 @@ def sync_detailed(
      The seam for a ledger above the store. `If-None-Match: *` creates; `If-Match: "N"` swaps version N
     for N+1. What breaks an invariant (a token or attempt that falls, a finished run that is reopened)
     is refused.
+
+    Needs the scope `store`.
 
     Args:
         run_id (str):
@@ -176,7 +188,7 @@ def sync_detailed(
 def sync(
     run_id: str,
     *,
-    client: AuthenticatedClient | Client,
+    client: AuthenticatedClient,
     body: RecordBody,
     if_match: str | Unset = UNSET,
     if_none_match: str | Unset = UNSET,
@@ -186,6 +198,8 @@ def sync(
      The seam for a ledger above the store. `If-None-Match: *` creates; `If-Match: "N"` swaps version N
     for N+1. What breaks an invariant (a token or attempt that falls, a finished run that is reopened)
     is refused.
+
+    Needs the scope `store`.
 
     Args:
         run_id (str):
@@ -213,7 +227,7 @@ def sync(
 async def asyncio_detailed(
     run_id: str,
     *,
-    client: AuthenticatedClient | Client,
+    client: AuthenticatedClient,
     body: RecordBody,
     if_match: str | Unset = UNSET,
     if_none_match: str | Unset = UNSET,
@@ -223,6 +237,8 @@ async def asyncio_detailed(
      The seam for a ledger above the store. `If-None-Match: *` creates; `If-Match: "N"` swaps version N
     for N+1. What breaks an invariant (a token or attempt that falls, a finished run that is reopened)
     is refused.
+
+    Needs the scope `store`.
 
     Args:
         run_id (str):
@@ -253,7 +269,7 @@ async def asyncio_detailed(
 async def asyncio(
     run_id: str,
     *,
-    client: AuthenticatedClient | Client,
+    client: AuthenticatedClient,
     body: RecordBody,
     if_match: str | Unset = UNSET,
     if_none_match: str | Unset = UNSET,
@@ -263,6 +279,8 @@ async def asyncio(
      The seam for a ledger above the store. `If-None-Match: *` creates; `If-Match: "N"` swaps version N
     for N+1. What breaks an invariant (a token or attempt that falls, a finished run that is reopened)
     is refused.
+
+    Needs the scope `store`.
 
     Args:
         run_id (str):

@@ -30,6 +30,7 @@ def upgrade() -> None:
         sa.Column("lease_acquired_at", sa.BigInteger),
         sa.Column("lease_expires_at", sa.BigInteger),
         sa.Column("lease_grant_key", sa.Text),
+        sa.Column("lease_subject", sa.Text),
         sa.Column("checkpoint_key", sa.Text),
         sa.Column("checkpoint_snapshot_version", sa.BigInteger),
         sa.Column("checkpoint_saved_at", sa.BigInteger),
@@ -60,7 +61,8 @@ def upgrade() -> None:
             "(lease_owner IS NULL) = (lease_expires_at IS NULL)"
             " AND (lease_owner IS NULL) = (lease_acquired_at IS NULL)"
             " AND (lease_owner IS NULL OR (status IS NOT NULL AND status = 'running'))"
-            " AND (lease_owner IS NOT NULL OR lease_grant_key IS NULL)",
+            " AND (lease_owner IS NOT NULL OR lease_grant_key IS NULL)"
+            " AND (lease_owner IS NOT NULL OR lease_subject IS NULL)",
             name="lease_whole",
         ),
         sa.CheckConstraint("lease_expires_at >= lease_acquired_at", name="lease_forward"),

@@ -1,0 +1,1 @@
+"""Who may do what: credentials, what they allow, and where they come from (design, section 9)."""
