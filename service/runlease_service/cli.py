@@ -216,7 +216,8 @@ def _bind(settings: Settings) -> socket.socket:
         _stop(
             f"{host} can be reached by others, and nobody would have to log in: "
             "name a file of tokens (--tokens-file; `runlease token new` makes one), or put an "
-            "authenticating proxy in front and pass --allow-unauthenticated",
+            "authenticating proxy in front and pass --allow-unauthenticated, or bind loopback "
+            "(--host 127.0.0.1)",
             EXIT_USAGE,
         )
 

@@ -113,6 +113,7 @@ def test_help_shows_every_setting(name: str, help_text: str) -> None:
     field = Settings.model_fields[name]
     flag = "--database" if name == "database_url" else f"--{name.replace('_', '-')}"
     default = "off" if field.default is False else field.default
+    default = "none" if default == "" else default
 
     assert f" {flag} " in help_text
     assert (
