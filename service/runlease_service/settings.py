@@ -107,7 +107,7 @@ class Settings(BaseSettings):
         "127.0.0.1",
         min_length=1,
         max_length=255,
-        description="Address to listen on; beyond loopback it needs tokens or --allow-unauthenticated.",
+        description="Address to listen on; beyond loopback with tokens or --allow-unauthenticated.",
     )
     port: int = Field(
         8080, ge=0, le=65_535, description="Port to listen on; 0 takes a free one and prints it."
