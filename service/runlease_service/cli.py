@@ -13,6 +13,7 @@ import inspect
 import os
 import signal
 import socket
+import ssl
 from collections.abc import Mapping
 from importlib.metadata import version
 from ipaddress import ip_address
@@ -101,6 +102,7 @@ def _serve(**given: str | bool | None) -> None:
             TokenFile(Path(settings.tokens_file))
         except TokenFileError as error:
             _stop(f"tokens_file (RUNLEASE_TOKENS_FILE): {error}", EXIT_USAGE)
+    _check_tls(settings)
     listening = _bind(settings)
 
     def announce() -> None:
@@ -181,6 +183,21 @@ def _openapi() -> None:
     typer.echo(to_yaml(create_app().openapi()), nl=False)
 
 
+def _check_tls(settings: Settings) -> None:
+    """End with a line where uvicorn would with a traceback."""
+    if not settings.tls_certificate:
+        return
+    try:
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        # Never ask on a terminal for the password of a key.
+        context.load_cert_chain(settings.tls_certificate, settings.tls_key, lambda: "")
+        if settings.tls_client_ca:
+            context.load_verify_locations(settings.tls_client_ca)
+    except (OSError, ValueError) as error:
+        reason = error.strerror if isinstance(error, FileNotFoundError) else str(error)
+        _stop(f"tls_certificate, tls_key or tls_client_ca cannot be used: {reason}", EXIT_USAGE)
+
+
 def _hand_down(flags: Mapping[str, str | bool]) -> None:
     for name, value in flags.items():
         variable = environment_variable(name)
@@ -245,7 +262,7 @@ def _is_loopback(address: tuple[Any, ...]) -> bool:
 def _startup_line(settings: Settings, listening: socket.socket) -> str:
     address = listening.getsockname()
     host = f"[{address[0]}]" if listening.family == socket.AF_INET6 else address[0]
-    url = f"http://{host}:{address[1]}"
+    url = f"{settings.scheme}://{host}:{address[1]}"
     trust = "loopback only" if _is_loopback(address) else "allowed by --allow-unauthenticated"
     authentication = f"none ({trust})"
     if settings.tokens_file:

@@ -12,6 +12,7 @@ import multiprocessing
 import os
 import signal
 import socket
+import ssl
 import threading
 from collections.abc import Awaitable, Callable, Generator
 from contextlib import contextmanager
@@ -55,6 +56,11 @@ def serve_on(listening: socket.socket, settings: Settings, announce: Callable[[]
         date_header=True,
         backlog=settings.backlog,
         timeout_keep_alive=settings.keep_alive_s,
+        ssl_certfile=settings.tls_certificate or None,
+        ssl_keyfile=settings.tls_key or None,
+        ssl_ca_certs=settings.tls_client_ca or None,
+        # Whoever has no certificate may still have a token.
+        ssl_cert_reqs=ssl.CERT_OPTIONAL if settings.tls_client_ca else ssl.CERT_NONE,
         timeout_graceful_shutdown=settings.shutdown_wait_s,
     )
 

@@ -14,13 +14,14 @@ from __future__ import annotations
 
 import asyncio
 import re
+import ssl
 from typing import Any, ClassVar, Final
 
 from starlette.types import Receive, Scope, Send
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from runlease_core.errors import Code
-from runlease_service.api.front import ARRIVED
+from runlease_service.api.front import ARRIVED, CERTIFICATE
 from runlease_service.api.problems import MEDIA_TYPE, ProblemError, unavailable
 
 _UPGRADE: Final = re.compile(rb"\r\nupgrade:", re.IGNORECASE)
@@ -55,6 +56,18 @@ class _Corked:
             self._transport.write(b"".join(held))
 
 
+def _common_name(connection: ssl.SSLObject | None) -> str | None:
+    """The common name of the client's certificate, which the handshake has verified."""
+    certificate: dict[str, Any] = (connection.getpeercert() or {}) if connection else {}
+    names = [
+        str(value)
+        for part in certificate.get("subject", ())
+        for key, value in part
+        if key == "commonName"
+    ]
+    return names[0] if len(names) == 1 else None
+
+
 async def _overloaded(scope: Scope, receive: Receive, send: Send) -> None:
     """The application on a connection that is one too many."""
     problem = unavailable("too many connections are open")
@@ -70,6 +83,7 @@ class BoundedProtocol(HttpToolsProtocol):
     connections_max: ClassVar[int] = 4096
     """How many connections are served; on further ones everything is answered 503."""
 
+    _certificate: str | None = None
     _head_bytes = 0
     _head_late: asyncio.TimerHandle | None = None
 
@@ -77,6 +91,7 @@ class BoundedProtocol(HttpToolsProtocol):
         super().connection_made(_Corked(transport, self.loop))  # type: ignore[arg-type]
         if len(self.connections) > self.connections_max:
             self.app = _overloaded
+        self._certificate = _common_name(transport.get_extra_info("ssl_object"))
         self._await_head()
 
     def connection_lost(self, exc: Exception | None) -> None:
@@ -90,6 +105,7 @@ class BoundedProtocol(HttpToolsProtocol):
 
     def on_message_begin(self) -> None:
         super().on_message_begin()
+        self.scope[CERTIFICATE] = self._certificate  # type: ignore[typeddict-unknown-key]
         self._head_bytes = 0
         self._await_head()
 

@@ -127,6 +127,17 @@ class Settings(BaseSettings):
         max_length=4096,
         description="File (YAML, JSON) of the bearer tokens that may be used; see runlease token.",
     )
+    tls_certificate: str = Field(
+        "", max_length=4096, description="File with the certificate chain to serve HTTPS with, PEM."
+    )
+    tls_key: str = Field(
+        "", max_length=4096, description="File with the certificate's key, PEM, unencrypted."
+    )
+    tls_client_ca: str = Field(
+        "",
+        max_length=4096,
+        description="File with the authorities whose client certificates are asked for, PEM.",
+    )
     allow_unauthenticated: bool = Field(
         default=False,
         description="Serve an address that others can reach although nobody has to log in.",
@@ -296,12 +307,21 @@ class Settings(BaseSettings):
                 f"queue_depth_max ({environment_variable('queue_depth_max')}) must hold a whole "
                 f"batch: at least batch_leases_max, {self.batch_leases_max}"
             )
+        if bool(self.tls_certificate) != bool(self.tls_key):
+            raise ValueError("tls_certificate and tls_key go together: name both or neither")
+        if self.tls_client_ca and not self.tls_certificate:
+            raise ValueError("tls_client_ca needs tls_certificate and tls_key")
         if self.list_limit_default > self.list_limit_max:
             raise ValueError(
                 f"list_limit_default ({environment_variable('list_limit_default')}) must not "
                 f"exceed list_limit_max, {self.list_limit_max}, not {self.list_limit_default}"
             )
         return self
+
+    @property
+    def scheme(self) -> str:
+        """What it is served by, `http` or `https`."""
+        return "https" if self.tls_certificate else "http"
 
     @property
     def database_label(self) -> str:

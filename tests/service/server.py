@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import ssl
 import subprocess
 import sys
 import threading
@@ -17,7 +18,7 @@ import httpx
 
 START_S_MAX: Final = 30
 STOP_S_MAX: Final = 15
-_URL = re.compile(r"http://(127\.0\.0\.1):([0-9]+)")
+_URL = re.compile(r"https?://(127\.0\.0\.1):([0-9]+)")
 
 
 @dataclass(frozen=True)
@@ -39,8 +40,9 @@ class Server:
 
 
 @contextmanager
-def serve(database_url: str, **settings: object) -> Iterator[Server]:
-    """Start `runlease serve` and end it with SIGTERM; it must then end with code 0."""
+def serve(database_url: str, *, ready: object = None, **settings: object) -> Iterator[Server]:
+    """Start `runlease serve` and end it with SIGTERM; it must then end with code 0. `ready` is an SSL
+    context that trusts the certificate of one that serves HTTPS."""
     environment = {
         name: value for name, value in os.environ.items() if not name.startswith("RUNLEASE_")
     } | {f"RUNLEASE_{name.upper()}": str(value) for name, value in settings.items()}
@@ -73,7 +75,10 @@ def serve(database_url: str, **settings: object) -> Iterator[Server]:
         assert listening.wait(START_S_MAX), "the service did not start in time"
         assert found, "".join(lines)
         server = Server(*found[0], process.pid)
-        assert httpx.get(f"{server.url}/readyz").status_code == 200
+        trust = ready if isinstance(ready, ssl.SSLContext) else None
+        url = server.url if trust is None else server.url.replace("http:", "https:")
+        answer = httpx.get(f"{url}/readyz", verify=trust or False)
+        assert answer.status_code == 200
         yield server
     finally:
         process.terminate()

@@ -36,6 +36,9 @@ ARRIVED: Final = "runlease.arrived"
 """Where a server's protocol notes that the whole request is there."""
 
 QUERY_NAME_SHOWN_MAX: Final = 80
+CERTIFICATE: Final = "runlease.certificate"
+"""Where a server's protocol notes the common name of the client's certificate."""
+
 _REQUEST_ID_GIVEN: Final = re.compile(rb"[A-Za-z0-9._~:/+=@-]{1,128}")
 _PROCESS: Final = os.urandom(8).hex()
 _COUNT: Final = itertools.count()
@@ -131,7 +134,7 @@ class Front:
         """Who asks, before the body is read or anything is looked up."""
         credential = scope[HEADERS].get(b"authorization")
         try:
-            return access.judge(scope["method"], scope["path"], credential)
+            return access.judge(scope["method"], scope["path"], credential, scope.get(CERTIFICATE))
         except UnauthenticatedError as error:
             challenge = {"WWW-Authenticate": "Bearer"}
             raise ProblemError(ServiceCode.UNAUTHENTICATED, str(error), headers=challenge) from None

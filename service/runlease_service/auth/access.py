@@ -76,8 +76,14 @@ class Access:
         self._tokens = tokens
         self._now = now
 
-    def judge(self, method: str, path: str, authorization: bytes | None) -> Principal | None:
-        """Who asks, allowed to; None where anybody may.
+    def judge(
+        self,
+        method: str,
+        path: str,
+        authorization: bytes | None,
+        certificate: str | None = None,
+    ) -> Principal | None:
+        """Who asks, allowed to; None where anybody may. A token goes before a certificate.
 
         Raises:
             UnauthenticatedError: 401.
@@ -86,16 +92,20 @@ class Access:
         try:
             scope = needed_scope(method, path)
         except ForbiddenError:
-            self._recognise(authorization)  # who is nobody is told no more
+            self._recognise(authorization, certificate)  # who is nobody is told no more
             raise
         if scope is None:
             return None
-        principal = self._recognise(authorization)
+        principal = self._recognise(authorization, certificate)
         if scope not in principal.scopes:
             raise ForbiddenError(f"the credential lacks the scope {scope}")
         return principal
 
-    def _recognise(self, authorization: bytes | None) -> Principal:
+    def _recognise(self, authorization: bytes | None, certificate: str | None) -> Principal:
+        if authorization is None and certificate is not None:
+            if known := self._tokens.find_certificate(certificate, self._now()):
+                return known
+            raise UnauthenticatedError("the certificate is not known, or its entry has expired")
         if authorization is None:
             raise UnauthenticatedError("send a credential: Authorization: Bearer TOKEN")
         found = _BEARER.fullmatch(authorization)

@@ -1,4 +1,4 @@
-"""Bearer tokens from a file, which holds their SHA-256 alone.
+"""Credentials from a file: bearer tokens, of which it holds the SHA-256 alone, and certificates.
 
 A token has 256 random bits, so its plain hash tells nothing. The file is looked at again at most
 once a second, when somebody asks; one that cannot be read or understood leaves the last good one in
@@ -34,7 +34,8 @@ FILE_BYTES_MAX: Final = 4_194_304
 NAME_LENGTH_MAX: Final = 128
 TOKEN_PREFIX: Final = "rl_"  # noqa: S105 (so that a leaked token is found by those who search)
 _SHA256: Final = re.compile("[0-9a-f]{64}")
-_FIELDS: Final = frozenset({"name", "sha256", "scopes", "prefixes", "expiresAt"})
+_FIELDS: Final = frozenset({"name", "sha256", "certificate", "scopes", "prefixes", "expiresAt"})
+_REQUIRED: Final = frozenset({"name", "scopes", "prefixes"})
 
 
 class TokenFileError(ValueError):
@@ -43,9 +44,14 @@ class TokenFileError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class _Entry:
-    digest: bytes
+    digest: bytes | str
+    """The token's digest, or the common name of a certificate."""
     principal: Principal
     expires_at: datetime | None
+
+    def at(self, now: datetime) -> Principal | None:
+        """The principal, unless it has expired."""
+        return None if self.expires_at is not None and self.expires_at <= now else self.principal
 
 
 def new_token() -> str:
@@ -73,8 +79,8 @@ def entry_of(
     return entry
 
 
-def read_entries(data: object) -> dict[bytes, _Entry]:
-    """The entries of a parsed file, by digest.
+def read_entries(data: object) -> dict[bytes | str, _Entry]:
+    """The entries of a parsed file, by a token's digest or a certificate's common name.
 
     Raises:
         TokenFileError: One of them cannot be understood.
@@ -84,7 +90,7 @@ def read_entries(data: object) -> dict[bytes, _Entry]:
     items = data["tokens"]
     if not isinstance(items, list) or not items:
         raise TokenFileError("tokens: must be a list of at least one")
-    entries: dict[bytes, _Entry] = {}
+    entries: dict[bytes | str, _Entry] = {}
     names: set[str] = set()
     for index, item in enumerate(items):
         try:
@@ -92,7 +98,7 @@ def read_entries(data: object) -> dict[bytes, _Entry]:
         except (ValueError, RunValidationError) as error:
             raise TokenFileError(f"tokens[{index}]: {error}") from None
         if entry.digest in entries or entry.principal.subject in names:
-            raise TokenFileError(f"tokens[{index}]: its name or sha256 stands there twice")
+            raise TokenFileError(f"tokens[{index}]: its name or credential stands there twice")
         entries[entry.digest] = entry
         names.add(entry.principal.subject)
     return entries
@@ -103,12 +109,9 @@ def _entry(item: object) -> _Entry:
         raise TokenFileError("must be an object")
     if unknown := sorted(map(str, item.keys() - _FIELDS)):
         raise TokenFileError(f"{unknown[0]} is not a known field")
-    if missing := sorted(_FIELDS - {"expiresAt"} - item.keys()):
+    if missing := sorted(_REQUIRED - item.keys()):
         raise TokenFileError(f"{missing[0]} is missing")
     name = check_text(item["name"], "name", length_max=NAME_LENGTH_MAX)
-    digest = item["sha256"]
-    if not isinstance(digest, str) or not _SHA256.fullmatch(digest):
-        raise TokenFileError("sha256: must be 64 lower-case hexadecimal digits")
     scopes, prefixes = item["scopes"], item["prefixes"]
     if not isinstance(scopes, list) or not scopes or not set(scopes) <= set(Scope):
         raise TokenFileError(f"scopes: must be a list of {', '.join(Scope)}")
@@ -118,12 +121,23 @@ def _entry(item: object) -> _Entry:
     if isinstance(expires, datetime):  # YAML reads an instant by itself
         expires = expires.replace(tzinfo=expires.tzinfo or UTC).isoformat()
     return _Entry(
-        bytes.fromhex(digest),
+        _key(item),
         Principal(
             name, frozenset(map(Scope, scopes)), tuple(check_prefix(prefix) for prefix in prefixes)
         ),
         None if expires is None else parse_instant(expires, "expiresAt"),
     )
+
+
+def _key(item: Mapping[str, Any]) -> bytes | str:
+    if ("sha256" in item) == ("certificate" in item):
+        raise TokenFileError("one of sha256 and certificate must be there")
+    if "certificate" in item:
+        return check_text(item["certificate"], "certificate", length_max=NAME_LENGTH_MAX)
+    digest = item["sha256"]
+    if not isinstance(digest, str) or not _SHA256.fullmatch(digest):
+        raise TokenFileError("sha256: must be 64 lower-case hexadecimal digits")
+    return bytes.fromhex(digest)
 
 
 class TokenFile:
@@ -147,11 +161,19 @@ class TokenFile:
         entry = self._entries.get(digest)
         # The dictionary compares digests of what was sent, which tells nothing of a token's; the
         # comparison in constant time is the last word all the same.
-        if entry is None or not hmac.compare_digest(entry.digest, digest):
+        if (
+            entry is None
+            or not isinstance(entry.digest, bytes)
+            or not hmac.compare_digest(entry.digest, digest)
+        ):
             return None
-        if entry.expires_at is not None and entry.expires_at <= now:
-            return None
-        return entry.principal
+        return entry.at(now)
+
+    def find_certificate(self, common_name: str, now: datetime) -> Principal | None:
+        """Whose certificate this is, by the name that its authority vouches for."""
+        self._look()
+        entry = self._entries.get(common_name)
+        return None if entry is None else entry.at(now)
 
     def _look(self) -> None:
         now = self._seconds()
@@ -177,7 +199,7 @@ class TokenFile:
             return None
         return found.st_mtime_ns, found.st_size, found.st_ino
 
-    def _read(self) -> dict[bytes, _Entry]:
+    def _read(self) -> dict[bytes | str, _Entry]:
         try:
             with self._path.open("rb") as file:
                 content = file.read(FILE_BYTES_MAX + 1)
