@@ -41,8 +41,8 @@ class Server:
 
 @contextmanager
 def serve(database_url: str, *, ready: object = None, **settings: object) -> Iterator[Server]:
-    """Start `runlease serve` and end it with SIGTERM; it must then end with code 0. `ready` is an SSL
-    context that trusts the certificate of one that serves HTTPS."""
+    """Start `runlease serve` and end it with SIGTERM; it must then end with code 0. `ready` is an
+    SSL context that trusts the certificate of one that serves HTTPS."""
     environment = {
         name: value for name, value in os.environ.items() if not name.startswith("RUNLEASE_")
     } | {f"RUNLEASE_{name.upper()}": str(value) for name, value in settings.items()}
