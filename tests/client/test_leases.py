@@ -239,7 +239,7 @@ def test_a_restart_shorter_than_the_deadline_loses_no_lease(
 ) -> None:
     with serve(database.url, log_level="warning") as first, Proxy(first.port) as proxy:
         url = f"http://127.0.0.1:{proxy.port}"
-        ledgers = [runlease.connect(url, owner=f"w{n}", lease_ttl_ms=6_000) for n in range(50)]
+        ledgers = [runlease.connect(url, owner=f"w{n}", lease_ttl_ms=15_000) for n in range(50)]
         with ThreadPoolExecutor(50) as threads:
             runs = list(threads.map(lambda ledger: ledger.acquire(ledger.owner), ledgers))
         proxy.refuse()
@@ -262,7 +262,7 @@ def test_a_restart_shorter_than_the_deadline_loses_no_lease(
             for ledger in ledgers:
                 ledger.close()
 
-    print(f"away for {away_s:.1f} s of {6_000 / 1000:.0f}")
+    print(f"away for {away_s:.1f} s of 15")
     assert all(held)
     assert {(one.status, one.attempt, one.fencing_token) for one in records} == {
         (RunStatus.COMPLETED, 1, 1)
