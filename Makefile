@@ -26,10 +26,10 @@ check: $(VENV)/dev.stamp ## every lint rule, formatting, strict types, import co
 	$(BIN)/pytest tests/house
 
 test: $(VENV)/dev.stamp ## every test but the long ones, with coverage; fails under 85 %
-	$(BIN)/pytest -n 2 --dist worksteal --cov --cov-report=term:skip-covered --cov-fail-under=85
+	$(BIN)/pytest -n 2 --dist loadfile --cov --cov-report=term:skip-covered --cov-fail-under=85
 
 chaos: $(VENV)/dev.stamp ## the tests that take minutes: real processes, killed and stopped
-	$(BIN)/pytest tests/chaos -m ''
+	$(BIN)/pytest tests/chaos tests/client -m ''
 
 bench: $(VENV)/dev.stamp ## throughput and latency of this machine; flags with ARGS="..."
 	$(BIN)/python -m bench $(ARGS)

@@ -25,11 +25,14 @@ from tests.service.databases import OwnDatabase
 from tests.service.server import Server, serve
 
 WORKERS: Final = 20
-RELEASES: Final = 1000
 
 
+@pytest.mark.parametrize(
+    "releases",
+    [pytest.param(200, id="short"), pytest.param(1000, id="full", marks=pytest.mark.long)],
+)
 def test_a_release_with_a_renewal_on_the_wire_leaves_the_run_queued(
-    server: Server, proxy: Proxy, url: str
+    server: Server, proxy: Proxy, url: str, releases: int
 ) -> None:
     on_the_wire: defaultdict[str, threading.Event] = defaultdict(threading.Event)
     released: list[str] = []
@@ -45,7 +48,7 @@ def test_a_release_with_a_renewal_on_the_wire_leaves_the_run_queued(
 
         def end(worker: int) -> int:
             met = 0
-            for number in range(RELEASES // WORKERS):
+            for number in range(releases // WORKERS):
                 run = ledger.acquire(f"run-{worker}-{number}")
                 is_met = on_the_wire[run.run_id].wait(0.5)
                 try:
@@ -68,8 +71,8 @@ def test_a_release_with_a_renewal_on_the_wire_leaves_the_run_queued(
         ledger.acquire("the last").release()  # whatever was on the wire has arrived before
         still = {run_id: other.get(run_id) for run_id in released}
 
-    print(f"{RELEASES} releases, {met} of them with a renewal on the wire")
-    assert met > RELEASES * 0.9
+    print(f"{releases} releases, {met} of them with a renewal on the wire")
+    assert met > releases * 0.9
     assert {record and record.status for record in still.values()} == {RunStatus.QUEUED}
 
 
@@ -269,6 +272,7 @@ def test_a_restart_shorter_than_the_deadline_loses_no_lease(
     }
 
 
+@pytest.mark.long
 def test_a_thousand_leases_are_renewed_by_one_request(proxy: Proxy, url: str) -> None:
     requests = 0
 

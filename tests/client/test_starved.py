@@ -60,13 +60,9 @@ def test_a_call_that_keeps_the_interpreter_lock_ends_what_it_starved(server: Ser
     assert (record.status, record.lease.owner) == (RunStatus.RUNNING, "rival")
 
 
-@pytest.mark.parametrize(
-    "lengths",
-    [
-        pytest.param(8, id="short"),
-        pytest.param(60, id="full", marks=[pytest.mark.long, pytest.mark.timeout(300)]),
-    ],
-)
+@pytest.mark.long
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize("lengths", [8, 60])
 def test_long_work_on_many_leases_is_never_handed_out_again(
     database: OwnDatabase, lengths: int
 ) -> None:
